@@ -182,16 +182,6 @@ def test_one_iterator_goes_on_where_another_is() -> None:
             assert first.tolist() == second.tolist()
 
 
-def test_what_needs_functions_says_so() -> None:
-    for call in (
-        lambda: Dataset.range(3).map(lambda x: x),
-        lambda: Dataset.from_generator(lambda: iter([1]), tf.int32),
-        lambda: tf.data.make_one_shot_iterator(Dataset.range(3)),
-    ):
-        with pytest.raises(tf.errors.UnimplementedError, match="needs functions in graphs"):
-            call()
-
-
 def test_two_sessions_of_a_cluster_take_from_one_iterator() -> None:
     with in_process({"ps": 1, "worker": 1}) as cluster, tf.device("/job:ps/task:0"):
         iterator = tf.data.make_initializable_iterator(Dataset.range(8).batch(2), shared_name="one")

@@ -186,15 +186,27 @@ def test_a_one_shot_iterator_begins_by_itself() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: get("MapDataset")(five(), [1], f=function(twice), **ELEMENTS), "takes 1 arguments and was given 2"),
-        (lambda: mapped("ParallelMapDataset", np.int32(0)), "num_parallel_calls must be greater than zero"),
-        (lambda: mapped("ParallelMapDatasetV2", -2), "num_parallel_calls must be greater than zero"),
+        (
+            lambda: get("MapDataset")(five(), [1], f=function(twice), **ELEMENTS),
+            "takes 1 arguments and was given 2",
+        ),
+        (
+            lambda: mapped("ParallelMapDataset", np.int32(0)),
+            "num_parallel_calls must be greater than zero",
+        ),
+        (
+            lambda: mapped("ParallelMapDatasetV2", -2),
+            "num_parallel_calls must be greater than zero",
+        ),
         (lambda: mapped("MapAndBatchDataset", 0, 1, False), "batch_size must be greater than zero"),
         (lambda: nested("InterleaveDataset", 0, 1), "`cycle_length` must be > 0"),
         (lambda: nested("InterleaveDataset", 1, 0), "`block_length` must be > 0"),
-        (lambda: nested("ParallelInterleaveDatasetV2", 1, 1, 0), "num_parallel_calls must be greater than zero"),
+        (
+            lambda: nested("ParallelInterleaveDatasetV2", 1, 1, 0),
+            "num_parallel_calls must be greater than zero",
+        ),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_are_refused(make: Any, message: str) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         elements(make())

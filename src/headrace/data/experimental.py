@@ -13,14 +13,30 @@ from headrace.library.data.experimental import (
     Counter,
     RandomDataset,
     choose_from_datasets,
+    copy_to_device,
     dense_to_sparse_batch,
     enumerate_dataset,
     ignore_errors,
+    prefetch_to_device,
     shuffle_and_repeat,
     unbatch,
     unique,
 )
+from headrace.library.data.grouping import (
+    Reducer,
+    bucket_by_sequence_length,
+    group_by_reducer,
+    group_by_window,
+)
 from headrace.library.data.readers import SqlDataset
+from headrace.library.data.transformations import (
+    map_and_batch,
+    map_and_batch_with_legacy_function,
+    parallel_interleave,
+    sample_from_datasets,
+    scan,
+    take_while,
+)
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)
@@ -31,15 +47,27 @@ __all__ = [
     "UNKNOWN_CARDINALITY",
     "Counter",
     "RandomDataset",
+    "Reducer",
     "SqlDataset",
+    "bucket_by_sequence_length",
     "cardinality",
     "choose_from_datasets",
+    "copy_to_device",
     "dense_to_sparse_batch",
     "enumerate_dataset",
     "get_single_element",
     "get_structure",
+    "group_by_reducer",
+    "group_by_window",
     "ignore_errors",
+    "map_and_batch",
+    "map_and_batch_with_legacy_function",
+    "parallel_interleave",
+    "prefetch_to_device",
+    "sample_from_datasets",
+    "scan",
     "shuffle_and_repeat",
+    "take_while",
     "unbatch",
     "unique",
 ]

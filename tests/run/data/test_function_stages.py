@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.base import dtypes, errors
+from headrace.run.data.batching import BatchOfMapped
 from headrace.run.data.chunks import Chunk, Element
 from headrace.run.data.functions import Function
 from headrace.run.data.grouping import Generated, GroupByReducer, GroupByWindow
@@ -137,7 +138,9 @@ def reducer(run: Iteration, source: Stage, kind: str) -> Stage:
 MAKE: dict[str, Callable[[Iteration, Stage, int, str], Stage]] = {
     "map": lambda run, s, n, kind: Map(run, s, Python(doubled, kind)),
     "filter": lambda run, s, n, kind: Filter(run, s, Python(lambda v: good(v) % 2 == 0, kind)),
-    "take while": lambda run, s, n, kind: TakeWhile(run, s, Python(lambda v: good(v) < n + 2, kind)),
+    "take while": lambda run, s, n, kind: TakeWhile(
+        run, s, Python(lambda v: good(v) < n + 2, kind)
+    ),
     "scan": lambda run, s, n, kind: Scan(
         run, s, Python(lambda state, v: (state + good(v), state), kind), (np.int64(n),)
     ),
@@ -147,7 +150,7 @@ MAKE: dict[str, Callable[[Iteration, Stage, int, str], Stage]] = {
     ),
     "windows": window,
     "reductions": lambda run, s, n, kind: reducer(run, s, kind),
-}  # fmt: skip
+}
 
 
 def dataset(name: str, values: list[int], n: int, kind: str) -> Dataset:
@@ -337,6 +340,24 @@ def test_as_many_calls_are_under_way_as_are_asked_for() -> None:
     assert all(begun.acquire(timeout=10) for _ in range(4))
     assert stage.limit() == 4
     assert drained(stage, ones()) == [1, 2, 3, 4, 5]
+
+
+@given(values=some_values, size=st.integers(1, 4), sizes=some_sizes, taken=st.integers(0, 5))
+def test_a_failure_takes_all_of_its_batch_along(
+    values: list[int], size: int, sizes: list[int], taken: int
+) -> None:
+    def stage() -> Stage:
+        return over(numbers(values), lambda run, s: BatchOfMapped(run, s, size, False)).stage(
+            Iteration()
+        )
+
+    batches = [values[at : at + size] for at in range(0, len(values), size)]
+    expected = ["fails" if FAILS in batch else batch for batch in batches]
+    assert drained(stage(), cycled(sizes)) == expected
+    before, first = drained_until(stage(), ones(), taken)
+    second = stage()
+    restore_position(second, decoded(encoded(saved_position(first))))
+    assert before + drained(second, cycled(sizes)) == expected
 
 
 @pytest.mark.parametrize("name", ["map", "parallel map", "scan"])

@@ -25,9 +25,11 @@ __all__ = [
     "Counter",
     "RandomDataset",
     "choose_from_datasets",
+    "copy_to_device",
     "dense_to_sparse_batch",
     "enumerate_dataset",
     "ignore_errors",
+    "prefetch_to_device",
     "shuffle_and_repeat",
     "unbatch",
     "unique",
@@ -147,10 +149,20 @@ def choose_from_datasets(
         )
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
-    return _directed(choice_dataset, datasets, stop_on_empty_dataset)
+    return directed(choice_dataset, datasets, stop_on_empty_dataset)
 
 
-def _directed(selector: Dataset, datasets: Sequence[Dataset], stop: bool) -> Dataset:
+def prefetch_to_device(device: Any, buffer_size: Any = None) -> Transformation:
+    """As `Dataset.prefetch`: elements are in the memory of their task, which has no other."""
+    return lambda dataset: dataset.prefetch(buffer_size)
+
+
+def copy_to_device(target_device: Any, source_device: Any = "/cpu:0") -> Transformation:
+    """The same dataset: see `prefetch_to_device`."""
+    return lambda dataset: dataset
+
+
+def directed(selector: Dataset, datasets: Sequence[Dataset], stop: bool) -> Dataset:
     structure = datasets[0]._structure
     for number, each in enumerate(datasets[1:], 1):
         try:

@@ -41,7 +41,7 @@ def padded_batch(
                     f"You must provide `padded_shapes` argument because component {shape} has unknown rank."
                 )
     size = convert(batch_size, dtypes.int64, "batch_size")
-    given = _shapes_of(source._structure, padded_shapes)
+    given = shapes_of(source._structure, padded_shapes)
     shapes = [_shape_tensor(each, leaf.shape) for each, leaf in zip(given, leaves, strict=True)]
     values = _values(source._structure, padding_values, [leaf.dtype for leaf in leaves])
     drop = convert(drop_remainder, dtypes.bool, "drop_remainder")
@@ -62,20 +62,20 @@ def padded_batch(
     return Dataset(made, structure, [source])
 
 
-def _shapes_of(structure: Any, shapes: Any) -> list[Any]:
+def shapes_of(structure: Any, shapes: Any) -> list[Any]:
     """A shape for each leaf; a shape may itself be a tuple."""
     if not nest.is_nested(structure):
         return [shapes]
     if isinstance(structure, dict):
         return [
-            each for key in sorted(structure) for each in _shapes_of(structure[key], shapes[key])
+            each for key in sorted(structure) for each in shapes_of(structure[key], shapes[key])
         ]
     if not isinstance(shapes, (tuple, list)) or len(structure) != len(shapes):
         raise ValueError(
             f"The two structures don't have the same number of elements: {structure!r:.100} and {shapes!r:.100}"
         )
     pairs = zip(structure, shapes, strict=True)
-    return [each for part, shape in pairs for each in _shapes_of(part, shape)]
+    return [each for part, shape in pairs for each in shapes_of(part, shape)]
 
 
 def _shape_tensor(shape: Any, of_input: TensorShape) -> Tensor:

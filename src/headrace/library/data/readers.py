@@ -6,6 +6,7 @@ Source: TF 1.15 python/data/ops/readers.py, for behaviour
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from headrace.base import dtypes
@@ -22,14 +23,31 @@ __all__ = ["FixedLengthRecordDataset", "SqlDataset", "TFRecordDataset", "TextLin
 _BUFFER_BYTES: Final = 256 * 1024
 
 
-def _names(filenames: Any) -> Tensor:
-    """Raises TypeError for a dataset of names, which needs functions, and for what is no string."""
-    if isinstance(filenames, Dataset):
-        raise NotImplementedError(
-            "a dataset of file names needs functions in graphs, which headrace does not have yet: give the names as a "
-            "tensor of strings"
+def _records(filenames: Any, num_parallel_reads: Any, make: Callable[[Any], Any]) -> Any:
+    """The records of the files, which `make` gives of names: one file after the other, or several side by side.
+
+    filenames: strings, or a dataset of scalars or vectors of them.  Raises TypeError.
+    """
+    if num_parallel_reads is None and not isinstance(filenames, Dataset):
+        return make(convert(filenames, dtypes.string, "filenames"))
+    if not isinstance(filenames, Dataset):
+        names = convert(filenames, dtypes.string, "filenames")
+        filenames = Dataset.from_tensor_slices(get("Reshape")(names, [-1]))
+    (leaf,) = nest.flatten(filenames.element_spec)
+    if leaf.dtype is not dtypes.string:
+        raise TypeError(
+            f"The `filenames` argument must contain `tf.string` elements. Got `{leaf.dtype!r}` elements."
         )
-    return convert(filenames, dtypes.string, "filenames")
+
+    def read_one_file(filename: Any) -> Dataset:
+        return _Strings(make(filename))
+
+    if num_parallel_reads is None:
+        return filenames.flat_map(read_one_file)._variant_tensor
+    several = filenames.interleave(
+        read_one_file, cycle_length=num_parallel_reads, num_parallel_calls=num_parallel_reads
+    )
+    return several._variant_tensor
 
 
 def _optional(value: Any, name: str, otherwise: Any, dtype: Any) -> Tensor:
@@ -53,13 +71,14 @@ class _OfFiles(_Strings):
         buffer_size: Any = None,
         num_parallel_reads: Any = None,
     ) -> None:
-        """compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes; nothing depends on it here."""
-        _one_by_one(num_parallel_reads)
+        """filenames: strings, or a dataset of them.  compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes;
+        nothing depends on it here.  num_parallel_reads: so many files are read side by side, a record of each in turn.
+        """
+        compression = _optional(compression_type, "compression_type", "", dtypes.string)
+        size = _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64)
         super().__init__(
-            get(self._op)(
-                _names(filenames),
-                _optional(compression_type, "compression_type", "", dtypes.string),
-                _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64),
+            _records(
+                filenames, num_parallel_reads, lambda names: get(self._op)(names, compression, size)
             )
         )
 
@@ -89,24 +108,22 @@ class FixedLengthRecordDataset(_Strings):
         compression_type: Any = None,
         num_parallel_reads: Any = None,
     ) -> None:
-        """compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes; nothing depends on it here."""
-        _one_by_one(num_parallel_reads)
+        """filenames: strings, or a dataset of them.  compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes;
+        nothing depends on it here.  num_parallel_reads: so many files are read side by side, a record of each in turn.
+        """
+        numbers = [
+            _optional(header_bytes, "header_bytes", 0, dtypes.int64),
+            _optional(record_bytes, "record_bytes", 0, dtypes.int64),
+            _optional(footer_bytes, "footer_bytes", 0, dtypes.int64),
+            _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64),
+            _optional(compression_type, "compression_type", "", dtypes.string),
+        ]
         super().__init__(
-            get("FixedLengthRecordDatasetV2")(
-                _names(filenames),
-                _optional(header_bytes, "header_bytes", 0, dtypes.int64),
-                _optional(record_bytes, "record_bytes", 0, dtypes.int64),
-                _optional(footer_bytes, "footer_bytes", 0, dtypes.int64),
-                _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64),
-                _optional(compression_type, "compression_type", "", dtypes.string),
+            _records(
+                filenames,
+                num_parallel_reads,
+                lambda names: get("FixedLengthRecordDatasetV2")(names, *numbers),
             )
-        )
-
-
-def _one_by_one(num_parallel_reads: Any) -> None:
-    if num_parallel_reads is not None:
-        raise NotImplementedError(
-            "num_parallel_reads needs functions in graphs, which headrace does not have yet; leave it None"
         )
 
 

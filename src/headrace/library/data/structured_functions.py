@@ -21,6 +21,7 @@ from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
 from headrace.library.data.structures import (
+    DatasetSpec,
     element_of,
     flat_shapes,
     flat_types,
@@ -178,6 +179,16 @@ def _plain(user: str) -> str:
 def _name_of(func: Callable[..., Any]) -> str:
     name = getattr(func, "__name__", None) or type(func).__name__
     return name.replace("<", "").replace(">", "")
+
+
+def dataset_given(function: StructuredFunction, name: str) -> DatasetSpec:
+    """What it gives, which is one dataset.  Raises TypeError."""
+    found = function.structure
+    if not isinstance(found, DatasetSpec):
+        raise TypeError(
+            f"The `{name}` argument must return a `Dataset` object. Got {found!r}: for tensors use map()"
+        )
+    return found
 
 
 def scalar_of(function: StructuredFunction, dtype: Any) -> bool:

@@ -13,9 +13,13 @@ from headrace.base import dtypes
 from headrace.graph.convert import convert
 from headrace.graph.registry import get
 from headrace.library.data import nest
-from headrace.library.data.structured_functions import StateFunction, StructuredFunction, scalar_of
+from headrace.library.data.structured_functions import (
+    StateFunction,
+    StructuredFunction,
+    dataset_given,
+    scalar_of,
+)
 from headrace.library.data.structures import (
-    DatasetSpec,
     element_of,
     flat_shapes,
     flat_types,
@@ -134,13 +138,7 @@ class WithFunctions:
     def _nested(self, op: str, function: StructuredFunction, numbers: Any, **attrs: Any) -> Dataset:
         from headrace.library.data.datasets import Dataset
 
-        spec = function.structure
-        if not isinstance(spec, DatasetSpec):
-            raise TypeError(
-                f"The `map_func` argument must return a `Dataset` object. Got {function.structure!r}: for tensors use "
-                "map()"
-            )
-        inner = spec.element_spec
+        inner = dataset_given(function, "map_func").element_spec
         made = get(op)(
             self._variant_tensor,
             list(function.captured),

@@ -28,7 +28,7 @@ from headrace.ops.data.dataset_values import (
     scalar_of,
 )
 from headrace.ops.data.iterator_ops import elements_at_once
-from headrace.run.data.batching import Batch
+from headrace.run.data.batching import BatchOfMapped
 from headrace.run.data.functions import Function
 from headrace.run.data.mapping import Filter, Map, ParallelMap, Scan, TakeWhile
 from headrace.run.data.nesting import FlatMap, Interleave, default_ahead
@@ -193,7 +193,7 @@ def _map_and_batch(
         "MapAndBatch",
         output_types,
         output_shapes,
-        lambda run, stage: Batch(run, stage, size, drops),
+        lambda run, stage: BatchOfMapped(run, stage, size, drops),
         mapped,
         cardinality=count,
     )

@@ -23,6 +23,7 @@ from headrace.run.data.chunks import (
     total_bytes,
     values_of,
 )
+from headrace.run.data.positions import failure_of, failure_tree
 from headrace.run.data.stage import Iteration, Position, Stage
 
 
@@ -132,6 +133,64 @@ class Batch(Gathering):
                 column = _stacked(column, number, each)
             columns.append(column.reshape(batches, each, *column.shape[1:]))
         return Chunk(columns, batches, chunk.fresh)
+
+
+class BatchOfMapped(Batch):
+    """As `Batch`, of a map: an element that failed counts, and takes all of its batch along."""
+
+    def __init__(self, run: Iteration, source: Stage, size: int, drop_remainder: bool) -> None:
+        super().__init__(run, source, size, drop_remainder)
+        self._failure: errors.OpError | None = None
+        self._lost = 0  # elements of its batch, so far
+
+    def pull(self, most: int) -> Chunk | None:
+        """See `Stage`."""
+        if self._failure is None and self._failed is None:
+            self._gather(most)
+        if self._failure is not None:
+            self._pass_over()
+            failure, self._failure = self._failure, None
+            raise errors.copied(failure)
+        return super().pull(most)
+
+    def _gather(self, most: int) -> None:
+        """Take a batch or more, or note what failed in it."""
+        while self._count < self._size and not self._ended:
+            try:
+                chunk = self.inputs[0].pull(most * self._size - self._count)
+            except errors.OpError as error:
+                self._failure = errors.detached(error)
+                self._lost = self._count + 1
+                self._held, self._count = [], 0
+                return
+            if chunk is None:
+                self._ended = True
+            else:
+                self._held.append(chunk)
+                self._count += chunk.count
+            self.run.check()
+
+    def _pass_over(self) -> None:
+        """What else is in the batch."""
+        while self._lost < self._size and not self._ended:
+            try:
+                chunk = self.inputs[0].pull(self._size - self._lost)
+            except errors.OpError:
+                self._lost += 1
+                continue
+            if chunk is None:
+                self._ended = True
+            else:
+                self._lost += chunk.count
+
+    def save(self) -> Position:
+        """What is gathered, and what failed."""
+        return [super().save(), self._lost, failure_tree(self._failure)]
+
+    def restore(self, position: Position) -> None:
+        """See `save`."""
+        super().restore(position[0])
+        self._lost, self._failure = position[1], failure_of(position[2])
 
 
 def _stacked(values: list[Any], number: int, each: int) -> Array:

@@ -16,6 +16,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.run.data.chunks import Chunk, Element
 from headrace.run.data.functions import END, Function, PerElement, in_thread, no_end
+from headrace.run.data.positions import failure_of, failure_tree
 from headrace.run.data.stage import Blocked, Iteration, Position, Stage
 from headrace.run.pending import Pending
 
@@ -293,11 +294,10 @@ class ParallelMap(Stage):
     def save(self) -> Position:
         """The elements whose results nobody has taken, and what the source failed with behind them."""
         elements = [*[element for element, _ in self._under_way], *self._again]
-        failure = self._failure
         return [
             Chunk.of(elements) if elements else None,
             int(self._ended),
-            None if failure is None else [failure.error_code, failure.message],
+            failure_tree(self._failure),
         ]
 
     def restore(self, position: Position) -> None:
@@ -305,4 +305,4 @@ class ParallelMap(Stage):
         chunk, ended, failure = position
         self._again = deque([] if chunk is None else chunk.elements())
         self._ended = bool(ended)
-        self._failure = None if failure is None else errors.make(*failure)
+        self._failure = failure_of(failure)

@@ -61,6 +61,16 @@ def _other(why: str) -> errors.OpError:
 # -- trees as bytes -----------------------------------------------------------------------------
 
 
+def failure_tree(error: errors.OpError | None) -> Position:
+    """Of an error that an element is to fail with, if there is one."""
+    return None if error is None else [error.error_code, error.message]
+
+
+def failure_of(tree: Position) -> errors.OpError | None:
+    """See `failure_tree`."""
+    return None if tree is None else errors.make(*tree)
+
+
 def encoded(position: Position) -> bytes:
     """The tree as bytes."""
     out: list[bytes] = [_FORMAT]
