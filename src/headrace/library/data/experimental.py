@@ -55,10 +55,13 @@ class RandomDataset(Dataset):
 
 
 def Counter(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Dataset:
-    """start, start + step, … as long as they are int64."""
+    """start, start + step, … without end."""
     with name_scope("counter"):
-        most = -(2**63) if isinstance(step, int) and step < 0 else 2**63 - 1
-        return Dataset.range(start, most, step, output_type=dtype)
+        first = convert(start, dtype, "start")
+        by = convert(step, dtype, "step")
+        return (
+            Dataset.from_tensors(0).repeat(None).scan(first, lambda state, _: (state + by, state))
+        )
 
 
 def unique() -> Transformation:
@@ -149,7 +152,7 @@ def choose_from_datasets(
         )
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
-    return directed(choice_dataset, datasets, stop_on_empty_dataset)
+    return directed(replicated(choice_dataset), datasets, stop_on_empty_dataset)
 
 
 def prefetch_to_device(device: Any, buffer_size: Any = None) -> Transformation:
@@ -177,12 +180,11 @@ def directed(selector: Dataset, datasets: Sequence[Dataset], stop: bool) -> Data
                 f"dataset {number} {each._structure!r}"
             )
         structure = nest.pack_sequence_as(structure, found)
-    chosen = replicated(selector)
-    made = chosen._like(
+    made = selector._like(
         "DirectedInterleaveDataset",
         [each._variant_tensor for each in datasets],
         structure=structure,
         stop_on_empty_dataset=stop,
     )
-    made._inputs = (chosen, *datasets)
+    made._inputs = (selector, *datasets)
     return made

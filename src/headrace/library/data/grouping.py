@@ -45,11 +45,11 @@ def _keyed(func: Function, name: str, user: str, structure: Any) -> StructuredFu
     return made
 
 
-def _int64_of(func: Function) -> Function:
+def _int64_of(func: Function, name: str) -> Function:
     def wrapper(*args: Any) -> Tensor:
         return convert(func(*args), dtypes.int64)
 
-    wrapper.__name__ = getattr(func, "__name__", "func")
+    wrapper.__name__ = name
     return wrapper
 
 
@@ -76,10 +76,11 @@ def group_by_window(
 
     def apply(dataset: Dataset) -> Dataset:
         structure, key = dataset._structure, TensorLeaf(dtypes.int64, [])
-        of_key = _keyed(_int64_of(key_func), "key_func", user, structure)
+        of_key = _keyed(_int64_of(key_func, "key_func_wrapper"), "key_func", user, structure)
         of_window = StructuredFunction(reduce_func, user, (key, DatasetSpec(structure)))
         inner = dataset_given(of_window, "reduce_func").element_spec
-        of_size = _keyed(_int64_of(size_of), "window_size_func", user, key)
+        sized = _int64_of(size_of, "window_size_func_wrapper")
+        of_size = _keyed(sized, "window_size_func", user, key)
         made = get("GroupByWindowDataset")(
             dataset._variant_tensor,
             list(of_key.captured),
@@ -122,7 +123,7 @@ def group_by_reducer(key_func: Function, reducer: Reducer) -> Transformation:
         reduce = StateFunction(reducer.reduce_func, user, first.structure, structure, False)
         last = StructuredFunction(reducer.finalize_func, user, reduce.state)
         functions = (of_key, first, reduce, last)
-        made = get("GroupByReducerDataset")(
+        made = get("ExperimentalGroupByReducerDataset")(
             dataset._variant_tensor,
             *[list(each.captured) for each in functions],
             key_func=of_key.reference,

@@ -15,8 +15,9 @@ from headrace.graph.convert import convert
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
-from headrace.library.data.datasets import Dataset
+from headrace.library.data.datasets import Dataset, _slices
 from headrace.library.data.structures import TensorLeaf, from_legacy
+from headrace.library.data.transformations import parallel_interleave
 
 __all__ = ["FixedLengthRecordDataset", "SqlDataset", "TFRecordDataset", "TextLineDataset"]
 
@@ -28,11 +29,9 @@ def _records(filenames: Any, num_parallel_reads: Any, make: Callable[[Any], Any]
 
     filenames: strings, or a dataset of scalars or vectors of them.  Raises TypeError.
     """
-    if num_parallel_reads is None and not isinstance(filenames, Dataset):
-        return make(convert(filenames, dtypes.string, "filenames"))
     if not isinstance(filenames, Dataset):
-        names = convert(filenames, dtypes.string, "filenames")
-        filenames = Dataset.from_tensor_slices(get("Reshape")(names, [-1]))
+        names = convert(filenames, dtypes.string)
+        filenames = _slices(get("Reshape")(names, [-1], name="flat_filenames"), is_files=True)
     (leaf,) = nest.flatten(filenames.element_spec)
     if leaf.dtype is not dtypes.string:
         raise TypeError(
@@ -44,9 +43,7 @@ def _records(filenames: Any, num_parallel_reads: Any, make: Callable[[Any], Any]
 
     if num_parallel_reads is None:
         return filenames.flat_map(read_one_file)._variant_tensor
-    several = filenames.interleave(
-        read_one_file, cycle_length=num_parallel_reads, num_parallel_calls=num_parallel_reads
-    )
+    several = parallel_interleave(read_one_file, cycle_length=num_parallel_reads)(filenames)
     return several._variant_tensor
 
 
@@ -74,13 +71,13 @@ class _OfFiles(_Strings):
         """filenames: strings, or a dataset of them.  compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes;
         nothing depends on it here.  num_parallel_reads: so many files are read side by side, a record of each in turn.
         """
-        compression = _optional(compression_type, "compression_type", "", dtypes.string)
-        size = _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64)
-        super().__init__(
-            _records(
-                filenames, num_parallel_reads, lambda names: get(self._op)(names, compression, size)
-            )
-        )
+
+        def read(names: Any) -> Any:
+            compression = _optional(compression_type, "compression_type", "", dtypes.string)
+            size = _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64)
+            return get(self._op)(names, compression, size)
+
+        super().__init__(_records(filenames, num_parallel_reads, read))
 
 
 class TextLineDataset(_OfFiles):
@@ -111,20 +108,17 @@ class FixedLengthRecordDataset(_Strings):
         """filenames: strings, or a dataset of them.  compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes;
         nothing depends on it here.  num_parallel_reads: so many files are read side by side, a record of each in turn.
         """
-        numbers = [
-            _optional(header_bytes, "header_bytes", 0, dtypes.int64),
-            _optional(record_bytes, "record_bytes", 0, dtypes.int64),
-            _optional(footer_bytes, "footer_bytes", 0, dtypes.int64),
-            _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64),
-            _optional(compression_type, "compression_type", "", dtypes.string),
-        ]
-        super().__init__(
-            _records(
-                filenames,
-                num_parallel_reads,
-                lambda names: get("FixedLengthRecordDatasetV2")(names, *numbers),
-            )
-        )
+
+        def read(names: Any) -> Any:
+            record = _optional(record_bytes, "record_bytes", 0, dtypes.int64)
+            header = _optional(header_bytes, "header_bytes", 0, dtypes.int64)
+            footer = _optional(footer_bytes, "footer_bytes", 0, dtypes.int64)
+            size = _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64)
+            compression = _optional(compression_type, "compression_type", "", dtypes.string)
+            numbers = header, record, footer, size, compression
+            return get("FixedLengthRecordDatasetV2")(names, *numbers)
+
+        super().__init__(_records(filenames, num_parallel_reads, read))
 
 
 class SqlDataset(Dataset):

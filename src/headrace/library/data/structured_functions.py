@@ -7,7 +7,7 @@ Source: TF 1.15 python/data/ops/dataset_ops.py, for behaviour; the functions' no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from headrace.base.shapes import TensorShape
 from headrace.base.traits import STATEFUL
@@ -159,10 +159,19 @@ def _arguments(structure: Any, element: Any) -> Sequence[Any]:
     return element if type(structure) is tuple else (element,)
 
 
+_DRAWS: Final = frozenset(
+    "Multinomial RandomGamma RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform "
+    "RandomUniformInt TruncatedNormal".split()
+)
+"""Ops that remember what they have drawn, and that nobody misses where no result is made of it."""
+
+
 def _marked(graph: FuncGraph, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The results, which wait for all that the function does."""
     made = [get("Identity")(tensor, name="Identity") for tensor in tensors]
-    effects = [op for op in graph.get_operations() if STATEFUL in op.traits]
+    effects = [
+        op for op in graph.get_operations() if STATEFUL in op.traits and op.type not in _DRAWS
+    ]
     if effects:
         with graph.control_dependencies(effects):
             done = get("NoOp")(name="NoOp")

@@ -137,8 +137,11 @@ def sample_from_datasets(
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
     if isinstance(weights, Dataset):
-        draws = Dataset.zip((weights.map(_logits), RandomDataset(seed).batch(2)))
-        return directed(draws.map(_drawn), datasets, stop_on_empty_dataset)
+        logits_of = weights.map(lambda *parts: _logits(convert(parts, name="logits/x")))
+        both = Dataset.zip((logits_of, RandomDataset(seed).batch(2)))
+        return directed(
+            _draws(both, select_dataset_varying_logits), datasets, stop_on_empty_dataset
+        )
     datasets, logits = _fixed(list(datasets), weights)
     if len(datasets) == 1:
         return datasets[0]
@@ -146,8 +149,19 @@ def sample_from_datasets(
     def select_dataset_constant_logits(seed: Any) -> Tensor:
         return _drawn(logits, seed)
 
-    draws = RandomDataset(seed).batch(2).map(select_dataset_constant_logits)
+    draws = _draws(RandomDataset(seed).batch(2), select_dataset_constant_logits)
     return directed(draws, datasets, stop_on_empty_dataset)
+
+
+def _draws(seeds: Dataset, select: Function) -> Dataset:
+    function = StructuredFunction(select, "Dataset.map()", seeds.element_spec)
+    return seeds._made(
+        "MapDataset",
+        function,
+        f=function.reference,
+        use_inter_op_parallelism=False,
+        preserve_cardinality=True,
+    )
 
 
 def _fixed(datasets: list[Dataset], weights: Any) -> tuple[list[Dataset], Any]:
@@ -181,10 +195,13 @@ def _logits(weights: Any) -> Tensor:
     return made
 
 
+def select_dataset_varying_logits(logits: Any, seed: Any) -> Tensor:
+    """As `_drawn`; functions of graphs have its name."""
+    return _drawn(logits, seed)
+
+
 def _drawn(logits: Any, seed: Any) -> Tensor:
-    """A place by its logits: [1, n] or, from a dataset of them, [n]."""
-    if isinstance(logits, Tensor) and logits.shape.ndims == 1:
-        logits = get("ExpandDims")(logits, 0)
+    """A place, by its logits [1, n]."""
     number = get("StatelessMultinomial")(logits, np.int32(1), seed, output_dtype=dtypes.int64)
     made: Tensor = get("Squeeze")(number, squeeze_dims=[0, 1])
     return made

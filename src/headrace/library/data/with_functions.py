@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from headrace.base import dtypes
 from headrace.graph.convert import convert
+from headrace.graph.names import name_scope
 from headrace.graph.registry import get
 from headrace.library.data import nest
 from headrace.library.data.structured_functions import (
@@ -178,7 +179,7 @@ class WithFunctions:
 
         initial_state: a structure of tensors.  Raises TypeError: reduce_func gives another structure.
         """
-        first = normalized(initial_state)
+        first = _first_state(initial_state)
         function = StateFunction(reduce_func, "reduce()", spec_of(first), self._structure, False)
         made = get("ReduceDataset")(
             self._variant_tensor,
@@ -198,7 +199,7 @@ class WithFunctions:
         """scan_func(state, element) gives (the next state, an element) each time.  Raises TypeError."""
         from headrace.library.data.datasets import Dataset
 
-        first = normalized(initial_state)
+        first = _first_state(initial_state)
         function = StateFunction(scan_func, "Dataset.scan()", spec_of(first), self._structure, True)
         made = get("ScanDataset")(
             self._variant_tensor,
@@ -214,3 +215,8 @@ class WithFunctions:
     def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """The elements before the first of which the predicate, a scalar tf.bool, is false.  Raises ValueError."""
         return self._some("TakeWhileDataset", "Dataset.take_while()", predicate)
+
+
+def _first_state(initial_state: Any) -> Any:
+    with name_scope("initial_state"):
+        return normalized(initial_state)
