@@ -163,6 +163,18 @@ def test_sequences_alike_in_length_are_batched() -> None:
     assert buckets(pad_to_bucket_boundary=True)[2] == [[3, 3, 3, 0, 0]]
 
 
+def test_examples_are_parsed() -> None:
+    features = {"a": tf.FixedLenFeature([], tf.int64), "b": tf.VarLenFeature(tf.int64)}
+    numbers = [tf.train.Feature(int64_list=tf.train.Int64List(value=[n] * n)) for n in (1, 2)]
+    example = tf.train.Example(
+        features=tf.train.Features(feature={"a": numbers[0], "b": numbers[1]})
+    )
+    rows = Dataset.from_tensors([example.SerializeToString()] * 2)
+    (found,) = everything(rows.apply(experimental.parse_example_dataset(features)))
+    assert found["a"] == [1, 1]
+    assert found["b"] == ([[0, 0], [0, 1], [1, 0], [1, 1]], [2, 2, 2, 2], [2, 2])
+
+
 def test_sparse_elements_go_through_functions() -> None:
     sparse = tf.SparseTensor([[0, 1], [1, 0]], [3, 4], [2, 2])
     rows = Dataset.from_tensor_slices(sparse).map(

@@ -210,47 +210,34 @@ for _name, _more in (("MapAndBatchDataset", METADATA), ("ExperimentalMapAndBatch
 # -- some of them ---------------------------------------------------------------------------------
 
 
-@function_op("FilterDataset", _SOURCE, f"predicate: func; {_ARGUMENTS}{ELEMENTS}" + METADATA)
-def filter_dataset_op(
-    ctx: KernelContext,
-    input_dataset: Any,
-    *other_arguments: Any,
-    predicate: Ref,
-    output_types: Types,
-    output_shapes: Shapes,
-) -> Any:
-    """The elements of which the predicate is true."""
-    function = function_of(ctx, predicate, other_arguments)
-    return made(
-        "Filter",
-        output_types,
-        output_shapes,
-        lambda run, source: Filter(run, source, function),
-        dataset_of(input_dataset),
-    )
+def _chosen(kind: str, made_of: Callable[[Iteration, Stage, Function], Stage]) -> Any:
+    """The kernel of an op that gives some of the elements, as `predicate` says."""
+
+    def kernel(
+        ctx: KernelContext,
+        input_dataset: Any,
+        *other_arguments: Any,
+        predicate: Ref,
+        output_types: Types,
+        output_shapes: Shapes,
+    ) -> Any:
+        """Elements of which the predicate is true: all such, or those before the first of which it is false."""
+        function = function_of(ctx, predicate, other_arguments)
+        return made(
+            kind,
+            output_types,
+            output_shapes,
+            lambda run, source: made_of(run, source, function),
+            dataset_of(input_dataset),
+        )
+
+    return kernel
 
 
-def _take_while(
-    ctx: KernelContext,
-    input_dataset: Any,
-    *other_arguments: Any,
-    predicate: Ref,
-    output_types: Types,
-    output_shapes: Shapes,
-) -> Any:
-    """The elements before the first of which the predicate is false."""
-    function = function_of(ctx, predicate, other_arguments)
-    return made(
-        "TakeWhile",
-        output_types,
-        output_shapes,
-        lambda run, source: TakeWhile(run, source, function),
-        dataset_of(input_dataset),
-    )
-
-
+_OF_PREDICATE: Final = f"predicate: func; {_ARGUMENTS}{ELEMENTS}"
+function_op("FilterDataset", _SOURCE, _OF_PREDICATE + METADATA)(_chosen("Filter", Filter))
 for _name, _more in (("TakeWhileDataset", METADATA), ("ExperimentalTakeWhileDataset", "")):
-    function_op(_name, _SOURCE, f"predicate: func; {_ARGUMENTS}{ELEMENTS}" + _more)(_take_while)
+    function_op(_name, _SOURCE, _OF_PREDICATE + _more)(_chosen("TakeWhile", TakeWhile))
 
 
 # -- datasets of each -----------------------------------------------------------------------------
