@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from benchmarks import kernels, machine, report
 from benchmarks.compare import FULL, QUICK, Effort, Outcome, run
@@ -26,7 +27,11 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("rows", nargs="*", metavar="ROW", help="names from --list; all without")
     add("--list", action="store_true", help="say which rows there are, and end")
-    add("--quick", action="store_true", help="one run of a few calls: does it work?")
+    add(
+        "--quick",
+        action="store_true",
+        help="one run of a few calls, of at most 1 MB: does it work?",
+    )
     add("--runs", type=int, metavar="N", help=f"instead of {FULL.runs}")
     add("--only", choices=list(LIBRARIES), help="leave the other library out")
     add("--isa", choices=list(kernels.LIMITS), help="limit both sides to these instructions")
@@ -63,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     effort = QUICK if args.quick else FULL
     if args.runs:
-        effort = Effort(args.runs, effort.seconds, effort.within_s)
+        effort = replace(effort, runs=args.runs)
     print("\n".join(about))
     if warning := machine.busy():
         print(warning)

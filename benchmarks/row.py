@@ -14,6 +14,7 @@ Used in the measuring processes (child) and in the one that compares them (compa
 
 from __future__ import annotations
 
+import inspect
 import statistics
 import threading
 import time
@@ -197,6 +198,15 @@ class Row:
     def ratio(self, ours: float, theirs: float) -> float:
         """How many times better ours is."""
         return ours / theirs if self.unit is Unit.PER_SECOND else theirs / ours
+
+    def smaller(self, most: Mapping[str, int]) -> dict[str, int]:
+        """Arguments with which its program is the same, and nothing that `most` names is larger than there."""
+        taken = inspect.signature(self.function).parameters
+        return {
+            name: limit
+            for name, limit in most.items()
+            if name in taken and taken[name].default > limit
+        }
 
 
 TABLE: dict[str, Row] = {}

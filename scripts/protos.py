@@ -17,7 +17,7 @@ from grpc_tools import protoc
 
 SRC = Path(__file__).resolve().parent.parent / "src"
 PACKAGE = SRC / "headrace/codec/protos"
-FILES = ("framework", "config", "service", "training")
+FILES = ("framework", "config", "service", "training", "profiler")
 
 HEADER = '''"""All messages and enum values of the wire and of files, in one place: `pb.GraphDef`.
 

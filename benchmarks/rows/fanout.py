@@ -1,8 +1,8 @@
 """Steps of a client on many tasks at once: N parameter servers, a process each, and the worker of the session.
 
 What such a step cannot do without is a message to each of them and one back: the floor sends all, then reads all.
-The second floor does the same with frames, which processes of Python take apart and answer with a scalar; the third has
-what the step has besides, a client in a process of its own.
+The second floor does the same with frames, which processes of Python take apart and answer with a scalar; the third
+goes by way of another process, as steps go through their master that a client does not ask its tasks for by itself.
 TensorFlow is left out where its servers would not fit into this machine.
 """
 
@@ -31,7 +31,7 @@ def _variables(tf: Any, tasks: int) -> list[Any]:
 
 
 def read(tf: Any, bench: Bench, tasks: int) -> None:
-    """Fetch a scalar variable of each parameter server: client → worker → all of them, and back."""
+    """Fetch a scalar variable of each parameter server: client → all of them, and back."""
     variables = _variables(tf, tasks)
     with tf.Session(bench.target("worker")) as session:
         session.run(tf.global_variables_initializer())

@@ -68,9 +68,7 @@ def enqueue_dequeue(tf: Any, bench: Bench) -> None:
         bench.expect(session.run(queue.size()), 0)
 
 
-@row("while_loop, 10,000 iterations", floors=[COUNTING])
-def while_loop(tf: Any, bench: Bench) -> None:
-    """A loop that counts: what an iteration costs beside its kernels."""
+def _counting(tf: Any, bench: Bench) -> None:
     limit = tf.placeholder(tf.int32, [])
     count = tf.while_loop(lambda i: i < limit, lambda i: i + 1, [0])
     with tf.Session() as session:
@@ -79,15 +77,39 @@ def while_loop(tf: Any, bench: Bench) -> None:
         bench.time(lambda: session.run(count, {limit: LOOPS}))
 
 
-@row("cond", floors=[ARRAY_COPY])
-def cond(tf: Any, bench: Bench) -> None:
-    """A step that decides by a feed which of two sums to compute."""
+def _choosing(tf: Any, bench: Bench) -> None:
     pred, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [])
     chosen = tf.cond(pred, lambda: x + 1.0, lambda: x - 1.0)
     with tf.Session() as session:
         bench.expect(session.run(chosen, {pred: False, x: 3.0}), 2.0)
         bench.expect(session.run(chosen, {pred: True, x: 3.0}), 4.0)
         bench.time(lambda: session.run(chosen, {pred: True, x: 3.0}))
+
+
+@row("while_loop, 10,000 iterations", floors=[COUNTING])
+def while_loop(tf: Any, bench: Bench) -> None:
+    """A loop that counts: what an iteration costs beside its kernels."""
+    _counting(tf, bench)
+
+
+@row("while_loop of functions, 10,000 iterations", floors=[COUNTING])
+def while_loop_v2(tf: Any, bench: Bench) -> None:
+    """The same loop as one node: its condition and body are functions of the graph."""
+    tf.enable_control_flow_v2()
+    _counting(tf, bench)
+
+
+@row("cond", floors=[ARRAY_COPY])
+def cond(tf: Any, bench: Bench) -> None:
+    """A step that decides by a feed which of two sums to compute."""
+    _choosing(tf, bench)
+
+
+@row("cond of functions", floors=[ARRAY_COPY])
+def cond_v2(tf: Any, bench: Bench) -> None:
+    """The same decision as one node: its branches are functions of the graph."""
+    tf.enable_control_flow_v2()
+    _choosing(tf, bench)
 
 
 def _many(tf: Any, bench: Bench, width: int, updates: bool) -> None:

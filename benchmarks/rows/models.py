@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks import lstm_by_hand, models
+from benchmarks import lstm_by_hand, models, residual_by_hand, word2vec_by_hand
 from benchmarks.models import Model
 from benchmarks.row import FEWEST_SAMPLES, Bench, Floor, Unit, row
 
@@ -43,68 +44,64 @@ def _first(tf: Any, bench: Bench, model: Model) -> None:
     bench.record(statistics.median(took_s[1:]))
 
 
-@row(
-    "training step, LSTM of 128 units by dynamic_rnn, 50 steps, batch 32",
-    faster=1,
-    floors=[Floor("the same in NumPy by hand", lstm_by_hand.by_hand)],
+def _rows(
+    name: str,
+    title: str,
+    says: str,
+    model: Model,
+    floors: Sequence[Floor] = (),
+    first_floors: Sequence[Floor] = (),
+) -> None:
+    """The two rows of a model: `name`_step, which `says` what it trains, and `name`_first."""
+
+    def step(tf: Any, bench: Bench) -> None:
+        _step(tf, bench, model)
+
+    def first(tf: Any, bench: Bench) -> None:
+        _first(tf, bench, model)
+
+    step.__name__, first.__name__ = f"{name}_step", f"{name}_first"
+    step.__doc__, first.__doc__ = says, "A new graph, a new session, its variables, one step."
+    row(f"training step, {title}", faster=1, floors=floors)(step)
+    row("its graph built, and the first step", faster=3, floors=first_floors)(first)
+
+
+_BY_HAND = "the same in NumPy by hand"
+_rows(
+    "lstm",
+    "LSTM of 128 units by dynamic_rnn, 50 steps, batch 32",
+    "Sequences of 128 numbers a step are classified by what the last step gives; descent.",
+    models.LSTM,
+    [Floor(_BY_HAND, lstm_by_hand.by_hand)],
 )
-def lstm_step(tf: Any, bench: Bench) -> None:
-    """Sequences of 128 numbers a step are classified by what the last step gives; descent."""
-    _step(tf, bench, models.LSTM)
-
-
-@row("its graph built, and the first step", faster=3)
-def lstm_first(tf: Any, bench: Bench) -> None:
-    """A new graph, a new session, its variables, one step."""
-    _first(tf, bench, models.LSTM)
-
-
-@row("training step, word2vec with nce_loss, 50,000 words, batch 128", faster=1)
-def word2vec_step(tf: Any, bench: Bench) -> None:
-    """Vectors of 128, 64 words sampled; gradients of the rows that took part."""
-    _step(tf, bench, models.WORD2VEC)
-
-
-@row("its graph built, and the first step", faster=3)
-def word2vec_first(tf: Any, bench: Bench) -> None:
-    """As `lstm_first`; two variables of 6.4 M floats, one uniform, the other from a truncated normal distribution."""
-    _first(tf, bench, models.WORD2VEC)
-
-
-@row("training step, autoencoder 784-256-128-256-784, batch 256", faster=1)
-def autoencoder_step(tf: Any, bench: Bench) -> None:
-    """Sigmoids, the mean of squares, RMSProp."""
-    _step(tf, bench, models.AUTOENCODER)
-
-
-@row("its graph built, and the first step", faster=3)
-def autoencoder_first(tf: Any, bench: Bench) -> None:
-    """As `lstm_first`."""
-    _first(tf, bench, models.AUTOENCODER)
-
-
-@row("training step, residual block of 16 channels, 128 pictures of 32 x 32", faster=1)
-def residual_step(tf: Any, bench: Bench) -> None:
-    """Three 3x3 convolutions, each with batch normalization, a sum, an average over places, a dense layer; momentum."""
-    _step(tf, bench, models.BLOCK)
-
-
-@row("its graph built, and the first step", faster=3)
-def residual_first(tf: Any, bench: Bench) -> None:
-    """As `lstm_first`."""
-    _first(tf, bench, models.BLOCK)
-
-
-@row("training step, sparse 2,000 x 10,000 (100,000 elements) times dense 64", faster=1)
-def sparse_step(tf: Any, bench: Bench) -> None:
-    """A SparseTensor that is fed times a variable, and the gradient; descent."""
-    _step(tf, bench, models.SPARSE)
-
-
-@row("its graph built, and the first step", faster=3)
-def sparse_first(tf: Any, bench: Bench) -> None:
-    """As `lstm_first`."""
-    _first(tf, bench, models.SPARSE)
+_rows(
+    "word2vec",
+    "word2vec with nce_loss, 50,000 words, batch 128",
+    "Vectors of 128, 64 words sampled; gradients of the rows that took part.",
+    models.WORD2VEC,
+    [Floor(_BY_HAND, word2vec_by_hand.by_hand)],
+    [Floor("the kernels of its random numbers alone", word2vec_by_hand.random_numbers)],
+)
+_rows(
+    "autoencoder",
+    "autoencoder 784-256-128-256-784, batch 256",
+    "Sigmoids, the mean of squares, RMSProp.",
+    models.AUTOENCODER,
+)
+_rows(
+    "residual",
+    "residual block of 16 channels, 128 pictures of 32 x 32",
+    "Three 3x3 convolutions, each with batch normalization, a sum, an average over places, a dense layer; momentum.",
+    models.BLOCK,
+    [Floor(f"{_BY_HAND}, two threads", residual_by_hand.by_hand)],
+    [Floor("its first step in NumPy by hand", residual_by_hand.first_by_hand)],
+)
+_rows(
+    "sparse",
+    "sparse 2,000 x 10,000 (100,000 elements) times dense 64",
+    "A SparseTensor that is fed times a variable, and the gradient; descent.",
+    models.SPARSE,
+)
 
 
 def _lookups(tf: Any, bench: Bench, dtype: Any, keys: np.ndarray) -> None:

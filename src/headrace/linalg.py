@@ -21,6 +21,26 @@ from headrace.ops.math.reductions import norm
 from headrace.ops.nn.basics import l2_normalize
 
 if TYPE_CHECKING:
+    from headrace.library.linalg.registrations import (
+        LinearOperator,
+        LinearOperatorAdjoint,
+        LinearOperatorBlockDiag,
+        LinearOperatorCirculant,
+        LinearOperatorCirculant2D,
+        LinearOperatorCirculant3D,
+        LinearOperatorComposition,
+        LinearOperatorDiag,
+        LinearOperatorFullMatrix,
+        LinearOperatorHouseholder,
+        LinearOperatorIdentity,
+        LinearOperatorInversion,
+        LinearOperatorKronecker,
+        LinearOperatorLowerTriangular,
+        LinearOperatorLowRankUpdate,
+        LinearOperatorScaledIdentity,
+        LinearOperatorToeplitz,
+        LinearOperatorZeros,
+    )
     from headrace.library.matrices import (
         expm,
         logdet,
@@ -49,6 +69,14 @@ else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
+            "headrace.library.linalg.registrations": (
+                "LinearOperator LinearOperatorAdjoint LinearOperatorBlockDiag LinearOperatorCirculant "
+                "LinearOperatorCirculant2D LinearOperatorCirculant3D LinearOperatorComposition "
+                "LinearOperatorDiag LinearOperatorFullMatrix LinearOperatorHouseholder "
+                "LinearOperatorIdentity LinearOperatorInversion LinearOperatorKronecker "
+                "LinearOperatorLowRankUpdate LinearOperatorLowerTriangular LinearOperatorScaledIdentity "
+                "LinearOperatorToeplitz LinearOperatorZeros"
+            ),
             "headrace.library.matrices": (
                 "expm logdet matrix_rank matvec normalize pinv tridiagonal_matmul tridiagonal_solve"
             ),
@@ -67,6 +95,24 @@ else:
     )
 
 __all__ = [
+    "LinearOperator",
+    "LinearOperatorAdjoint",
+    "LinearOperatorBlockDiag",
+    "LinearOperatorCirculant",
+    "LinearOperatorCirculant2D",
+    "LinearOperatorCirculant3D",
+    "LinearOperatorComposition",
+    "LinearOperatorDiag",
+    "LinearOperatorFullMatrix",
+    "LinearOperatorHouseholder",
+    "LinearOperatorIdentity",
+    "LinearOperatorInversion",
+    "LinearOperatorKronecker",
+    "LinearOperatorLowRankUpdate",
+    "LinearOperatorLowerTriangular",
+    "LinearOperatorScaledIdentity",
+    "LinearOperatorToeplitz",
+    "LinearOperatorZeros",
     "adjoint",
     "band_part",
     "cholesky",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
@@ -20,7 +19,7 @@ import headrace as tf
 from benchmarks.child import measure
 from benchmarks.compare import floor_name
 from benchmarks.libraries import HEADRACE
-from benchmarks.row import Bench, Row, Unit
+from benchmarks.row import Bench, Unit
 from benchmarks.rows import AREAS, TABLE
 from headrace.serve.connect import local_servers
 from tests.serve.clusters import in_process
@@ -53,14 +52,6 @@ def test_a_row_measured_from_the_command_line_yields_a_figure(name: str) -> None
 MOST = {"nbytes": 1_000_000, "tasks": 4}
 
 
-def smaller(row: Row) -> dict[str, int]:
-    """Arguments with which its program is the same, and its tensors and its cluster are not that large."""
-    taken = inspect.signature(row.function).parameters
-    return {
-        name: most for name, most in MOST.items() if name in taken and taken[name].default > most
-    }
-
-
 @pytest.mark.parametrize("name", [name for name in TABLE if name not in OF_PROCESSES])
 def test_a_row_verifies_its_result_and_yields_a_figure(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -71,7 +62,7 @@ def test_a_row_verifies_its_result_and_yields_a_figure(
     )  # through sockets, as in the table
     jobs = {job: min(tasks, MOST["tasks"]) for job, tasks in row.cluster.items()}
     with in_process(jobs) as cluster, tf.Graph().as_default():
-        assert measure(row, HEADRACE.name, Bench(0.0, cluster.spec), smaller(row)) > 0
+        assert measure(row, HEADRACE.name, Bench(0.0, cluster.spec), row.smaller(MOST)) > 0
 
 
 FLOORS = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -32,6 +31,7 @@ from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS, Background, Blocked
 from tests.serve.raw_lane import shell_of
 from tests.serve.ways import WITHIN_S, Ways
+from tests.support.ctrl_c import ctrl_c_when
 from tests.waiting_steps import WaitingSteps
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -318,17 +318,17 @@ def test_time_limits_hold(
     whose: str, cluster: Cluster, ways: Ways, program: Program, blocked: Blocked,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    made = direct.Route.__init__
+    made = direct.RouteToOne.__init__
 
-    def limited(route: direct.Route, offer: pb.DirectStep, to: direct.Task, makes: Any) -> None:
-        if makes == ["take:0"]:
+    def limited(route: direct.RouteToOne, offer: pb.DirectStep, parts: Any) -> None:
+        if parts[0].makes == ["take:0"]:
             assert offer.timeout_ms == 60_000
             offer.timeout_ms = LIMIT_MS
-        made(route, offer, to, makes)
+        made(route, offer, parts)
 
     if whose == "master":
         cluster.servers["worker:0"].master._config.operation_timeout_in_ms = 60_000
-        monkeypatch.setattr(direct.Route, "__init__", limited)
+        monkeypatch.setattr(direct.RouteToOne, "__init__", limited)
     with program.open(cluster, ways) as session:
         if whose == "session":
             session._engine._timeout_ms = LIMIT_MS  # type: ignore[attr-defined]
@@ -506,13 +506,7 @@ def test_ctrl_c_ends_a_step_and_the_session_goes_on(
     cluster: Cluster, ways: Ways, program: Program, blocked: Blocked
 ) -> None:
     with program.open(cluster, ways) as session:
-
-        def interrupt() -> None:
-            blocked.wait()
-            os.kill(os.getpid(), signal.SIGINT)
-
-        threading.Thread(target=interrupt, daemon=True).start()
-        with pytest.raises(KeyboardInterrupt):
+        with ctrl_c_when(blocked.wait):
             ways.of(session, program.take)
         blocked.wait_until_all_ended()
         session.run(program.put)
@@ -599,7 +593,7 @@ CLIENT = """
 import sys, threading
 import headrace as tf
 from headrace.client import direct
-from headrace.client.direct import Task
+from headrace.client.reaching import Task
 found = threading.Event()
 reach = Task._reach
 Task._reach = lambda task: (reach(task), found.set())

@@ -401,8 +401,8 @@ def test_a_function_that_calls_itself_is_refused() -> None:
     proto = pb.GraphDef()
     proto.library.function.add().CopyFrom(definition)
     function = proto.library.function[0]
-    function.node_def.add(name="again", op="f", input=["arg"])
-    function.ret["arg_0"] = "again:arg_0:0"
+    function.node_def.add(name="again", op="f", input=["arg_0"])
+    function.ret["arg"] = "again:arg:0"
     proto.node.add(name="x", op="Placeholder").attr["dtype"].type = pb.DT_FLOAT
     proto.node.add(name="y", op="f", input=["x"])
     with tf.Graph().as_default():
@@ -441,3 +441,20 @@ def test_errors_name_the_node_of_the_function() -> None:
         run(y)
     assert caught.value.node == "call/checked"
     assert "test_functions.py" in (caught.value.built_at or "")
+
+
+def test_a_function_may_come_again_if_it_says_the_same() -> None:
+    made = built("f", [tf.float32], lambda x: [tf.sin(x) + 1.0])
+    definition = made.library.find("f").definition
+    again = pb.GraphDef()
+    copy = again.library.function.add()
+    copy.CopyFrom(definition)
+    nodes = list(copy.node_def)
+    del copy.node_def[:]
+    copy.node_def.extend(reversed(nodes))
+    copy.node_def[0].attr["_seen"].b = True
+    copy.arg_attr[0].attr["_user_specified_name"].s = b"x"
+    tf.import_graph_def(again)
+    copy.node_def[0].device = "/cpu:0"
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a different function with the same"):
+        tf.import_graph_def(again)

@@ -7,6 +7,7 @@ written (`headrace.base.traits`).
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,29 @@ def tables_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
         yield from ((node.lineno, name) for name in found if name in OPS)
 
 
+CUTS = ("endswith", "startswith", "removesuffix", "removeprefix")
+
+
+def endings_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of each beginning or end of op names by which something tells what an op is."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        whose = re.sub(r"\.remove(suffix|prefix)\(.*?\)", "", ast.unparse(node.func.value))
+        if node.func.attr not in CUTS or not re.search(r"\b(op_?)?type$", whose):
+            continue
+        texts = [part for each in node.args for part in ast.walk(each)]
+        for text in texts:
+            if isinstance(text, ast.Constant) and re.search("[A-Za-z]", str(text.value)):
+                yield node.lineno, str(text.value)
+
+
+def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Both."""
+    yield from tables_in(tree)
+    yield from endings_in(tree)
+
+
 def is_public(node: ast.AST) -> bool:
     """Whether it is the list of a module's public names, which some ops share."""
     return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
@@ -77,8 +101,13 @@ def files() -> list[str]:
     ]
 
 
+@functools.cache
+def words_of_files() -> dict[str, set[str]]:
+    return {file: set(re.findall(r"\w+", (SOURCE / file).read_text())) for file in files()}
+
+
 def test_ops_are_known_by_their_traits_and_not_by_tables_of_their_names() -> None:
-    found = {file: list(tables_in(ast.parse((SOURCE / file).read_text()))) for file in files()}
+    found = {file: list(names_in(ast.parse((SOURCE / file).read_text()))) for file in files()}
     tables = {file: lines for file, lines in found.items() if lines}
     beside = {file: lines for file, lines in tables.items() if not file.startswith(tuple(ALLOWED))}
     assert beside == {}, "say it by a trait in the blocks of these ops (headrace.base.traits)"
@@ -86,7 +115,7 @@ def test_ops_are_known_by_their_traits_and_not_by_tables_of_their_names() -> Non
 
 @pytest.mark.parametrize("place", [place for place in ALLOWED if place.endswith(".py")])
 def test_what_is_allowed_is_still_needed(place: str) -> None:
-    assert list(tables_in(ast.parse((SOURCE / place).read_text())))
+    assert list(names_in(ast.parse((SOURCE / place).read_text())))
 
 
 @pytest.mark.parametrize(
@@ -98,10 +127,16 @@ def test_what_is_allowed_is_still_needed(place: str) -> None:
         ("_RULES = {'Cast': 1}", ["Cast"]),
         ("get('Const')(value)", []),
         ("op.type == 'NoSuchOp'", []),
+        ("op.type.endswith('Accumulator')", ["Accumulator"]),
+        ("state.op_type.startswith(('Sparse', 'Resource'))", ["Sparse", "Resource"]),
+        ("node.op.type.removesuffix('V2').endswith('Queue')", ["Queue", "V2"]),
+        ("self.type.removeprefix('Resource')", ["Resource"]),
+        ("type.startswith('_')", []),
+        ("op.name.endswith('Queue')", []),
     ],
 )
-def test_a_table_is_found(source: str, found: list[str]) -> None:
-    assert [name for _, name in tables_in(ast.parse(source))] == found
+def test_a_table_or_an_ending_is_found(source: str, found: list[str]) -> None:
+    assert [name for _, name in names_in(ast.parse(source))] == found
 
 
 def all_traits() -> list[Trait]:
@@ -118,9 +153,8 @@ def test_every_trait_is_named_as_it_is_written_and_says_what_it_promises() -> No
 @pytest.mark.parametrize("trait", all_traits(), ids=repr)
 def test_every_trait_is_some_ops_and_somebody_asks_for_it(trait: Trait) -> None:
     assert any(trait in spec.traits for spec in specs())
-    asks = re.compile(rf"\b{trait.name}\b")
-    asking = [file for file in files() if asks.search((SOURCE / file).read_text())]
-    assert set(asking) > {"base/traits.py"}
+    asking = {file for file, words in words_of_files().items() if trait.name in words}
+    assert asking > {"base/traits.py"}
 
 
 def test_what_is_not_known_has_no_traits() -> None:

@@ -119,8 +119,7 @@ def page() -> str:
         wrapped(
             "An op that headrace does not have is an error that names the op and the node, at whichever task the graph "
             "arrives (`tests/interop/test_unknown.py`), and the cluster goes on: "
-            f"{', '.join(f'{sentence(name)} (`{op}`)' for name, op in unknown.OPS.items())}. What TensorFlow's client "
-            "writes as functions a TensorFlow master lowers to branches and loops, which run.",
+            f"{', '.join(f'{sentence(name)} (`{op}`)' for name, op in unknown.OPS.items())}.",
             "",
         )
         + "\n",

@@ -9,9 +9,7 @@ from tests.interop.conftest import Lab
 from tests.interop.scripts import unknown
 
 CLASSES = ("NotFoundError", "UnimplementedError", "InvalidArgumentError")
-ASKED = [(HEADRACE, program) for program in unknown.OPS] + [
-    (TENSORFLOW, program) for program in unknown.OPS if program not in unknown.LOWERED_BY_TENSORFLOW
-]
+ASKED = [(kind, program) for kind in (HEADRACE, TENSORFLOW) for program in unknown.OPS]
 
 
 @pytest.fixture(scope="module")

@@ -386,3 +386,12 @@ def test_erfinv_inverts_erf_to_the_last_digits() -> None:
     # Near ±1 erf is flat: what it rounds away cannot come back.
     lost = np.finfo(np.float64).eps / np.maximum(1e-300, np.exp(-x * x))
     assert np.all(np.abs(back - x) <= 4e-16 * np.abs(x) + lost)
+
+
+@pytest.mark.parametrize("given", [np.array([-0.0, 2.0], np.float32), np.array(-0.0, np.float32)])
+def test_a_sum_along_no_axis_is_what_it_was_given_with_the_sign_of_zero(given: Any) -> None:
+    kernel = OPS["Sum"].kernel
+    assert kernel is not None
+    found = kernel(np, given, np.empty(0, np.int32), keep_dims=False)
+    assert np.signbit(found).tolist() == np.signbit(given).tolist()
+    assert not np.may_share_memory(found, given)

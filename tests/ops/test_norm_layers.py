@@ -123,7 +123,6 @@ def test_without_training_nothing_is_updated() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [
-        ({"renorm": True}, NotImplementedError, "renorm is not available"),
         ({"virtual_batch_size": 2}, NotImplementedError, "virtual_batch_size"),
         ({"adjustment": lambda shape: (1, 0)}, NotImplementedError, "adjustment"),
         ({"axis": [1, 2]}, NotImplementedError, "several axes"),
@@ -191,3 +190,99 @@ def test_a_stack_of_layers() -> None:
 def test_arguments_are_those_of_the_function() -> None:
     with pytest.raises(TypeError, match="unit"):
         tf.layers.Dense(unit=3)
+
+
+# -- batch renormalization --------------------------------------------------------------------
+
+RENORM = ("renorm_mean", "renorm_mean_weight", "renorm_stddev", "renorm_stddev_weight")
+
+
+class ByHand:
+    """Batch renormalization of matrices in NumPy: the averages begin with 0 and are divided by their weights."""
+
+    def __init__(self, momentum: float, keep: float, clipping: dict[str, float]) -> None:
+        self.momentum, self.keep, self.clipping = momentum, keep, clipping
+        self.mean = self.stddev = np.zeros(3)
+        self.weight = 0.0
+        self.moving = [np.zeros(3), np.ones(3)]
+
+    def step(self, x: Any) -> Any:
+        mean, stddev = x.mean(0), np.sqrt(x.var(0) + EPSILON)
+        mixed = self.mean + (1 - self.weight) * mean, self.stddev + (1 - self.weight) * stddev
+        low, high = self.clipping.get("rmin", 0.0), self.clipping.get("rmax", np.inf)
+        far = self.clipping.get("dmax", np.inf)
+        r = np.clip(stddev / mixed[1], low, high)
+        d = np.clip((mean - mixed[0]) / mixed[1], -far, far)
+        y = (x - mean) / stddev * r + d
+        share = 1 - self.momentum
+        self.mean = self.mean + (mean - self.mean) * share
+        self.stddev = self.stddev + (stddev - self.stddev) * share
+        self.weight += (1 - self.weight) * share
+        kept = self.mean / self.weight, (self.stddev / self.weight) ** 2 - EPSILON
+        self.moving = [
+            m + (k - m) * (1 - self.keep) for m, k in zip(self.moving, kept, strict=True)
+        ]
+        return y
+
+
+@pytest.mark.parametrize("resources", [False, True])
+@pytest.mark.parametrize("clipping", [{}, {"rmax": 1.2, "rmin": 0.9, "dmax": 0.1}])
+@pytest.mark.parametrize("contrib", [False, True])
+def test_renormalization_is_what_its_paper_says(
+    clipping: dict[str, float], resources: bool, contrib: bool
+) -> None:
+    x, training = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.bool, [])
+    with tf.variable_scope("here", use_resource=resources):
+        if contrib:
+            y = tf.contrib.layers.batch_norm(
+                x, 0.9, epsilon=EPSILON, is_training=training, renorm=True, renorm_clipping=clipping, renorm_decay=0.8
+            )  # fmt: skip
+        else:
+            y = norm(x, training, renorm=True, renorm_clipping=clipping, renorm_momentum=0.8)
+    hand = ByHand(0.8, 0.9, clipping)
+    rng = np.random.default_rng(1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(5):
+            batch = rng.normal(size=(7, 3)) * [1, 2, 3] + 1
+            got, _ = session.run(
+                [y, tf.get_collection(tf.GraphKeys.UPDATE_OPS)], {x: batch, training: True}
+            )
+            np.testing.assert_allclose(got, hand.step(batch), rtol=1e-4, atol=1e-5)
+        found = {v.op.name.rpartition("/")[2]: v for v in tf.global_variables()}
+        kept = session.run([found[name] for name in RENORM])
+        moving = session.run([found["moving_mean"], found["moving_variance"]])
+        still = session.run(y, {x: batch, training: False})
+        assert [v.op.name for v in tf.trainable_variables() if "renorm" in v.op.name] == []
+    for value, wanted in zip(kept, (hand.mean, hand.weight, hand.stddev, hand.weight), strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-4)
+    np.testing.assert_allclose(moving, hand.moving, rtol=1e-4)
+    by_moving = (batch - moving[0]) / np.sqrt(moving[1] + EPSILON)
+    np.testing.assert_allclose(still, by_moving, rtol=1e-4, atol=1e-5)
+
+
+def test_renormalization_of_images_and_its_gradients() -> None:
+    x = tf.constant(IMAGES)
+    y = norm(x, True, renorm=True)
+    (slope,) = tf.gradients(tf.reduce_sum(y**3), x)
+    plain = tf.layers.batch_normalization(x, training=True, epsilon=EPSILON, fused=False)
+    (other,) = tf.gradients(tf.reduce_sum(plain**3), x)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        got = session.run([y, slope, plain, other])
+    np.testing.assert_allclose(
+        got[0], got[2], rtol=1e-4, atol=1e-5
+    )  # the first batch has no others
+    np.testing.assert_allclose(got[1], got[3], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"renorm_clipping": {"r": 1.0}}, r"contains keys not in \['rmax', 'rmin', 'dmax'\]"),
+        ({"fused": True}, "fused=True` and `renorm=True` is not supported"),
+    ],
+)
+def test_what_renormalization_does_not_take(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        norm(tf.constant(IMAGES), True, renorm=True, **arguments)

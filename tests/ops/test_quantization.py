@@ -14,7 +14,7 @@ def test_each_part_along_an_axis_has_a_range_of_its_own() -> None:
     quantized = tf.quantization.quantize_and_dequantize
     with tf.Graph().as_default(), tf.Session() as session:
         together = session.run(quantized(x, low, high, range_given=True, axis=0))
-        own = session.run(quantized(x, 0.0, 0.0, axis=0))
+        own = session.run(quantized(x, np.zeros(3), np.zeros(3), axis=0))
         apart = [
             session.run(quantized(row, a, b, range_given=True))
             for row, a, b in zip(x, low, high, strict=True)

@@ -13,6 +13,7 @@ import headrace as tf
 from headrace.base import dtypes, errors
 from headrace.ops._kernels import random_streams
 from headrace.ops._kernels.random_streams import Stream
+from headrace.ops._kernels.word_streams import Words
 from headrace.run.queues.philox import philox_words
 
 # Known answers of Philox 4x32-10 from the authors' Random123 distribution (kat_vectors): counter, key -> numbers.
@@ -195,3 +196,18 @@ def test_graph_seeds_make_programs_repeatable_node_by_node() -> None:
     first = program()
     assert first == program()
     assert first[0] != first[1]
+
+
+@pytest.mark.parametrize("asked", [[5] * 70, [5, 300, 7, 5, 5, 90, 5]])
+def test_words_of_steps_are_those_at_their_places_whatever_else_was_asked_for(
+    asked: list[int],
+) -> None:
+    stream, reference = Stream(3, 4), Stream(3, 4)
+    for number, count in enumerate(asked):
+        words = Words(stream, 4096)
+        if number % 3 == 1:
+            stream.reserve(11)
+        place = 1024 * number + 11 * len(range(1, number, 3))
+        wanted = reference.words(place, 2 * count).reshape(-1)
+        assert words.take(count).tolist() == wanted[:count].tolist()
+        assert words.take(3 * count).tolist() == wanted[count : 4 * count].tolist()

@@ -12,7 +12,8 @@ import os
 import pickle
 import struct
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,27 @@ class OracleError(Exception):
         self.message = message
 
 
+class Begun(threading.Thread):
+    """What a thread of its own finds; `result` waits for it."""
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self._find, self._found, self._error = find, None, None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._found = self._find()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> Any:
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._found
+
+
 class Oracle:
     """One TensorFlow process; requests are length-prefixed pickles on its stdin and stdout."""
 
@@ -40,6 +62,7 @@ class Oracle:
 
     def __init__(self, python: str) -> None:
         self.python = python
+        self._one = threading.Lock()
         env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
         self._process = subprocess.Popen(
             [python, str(PEER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
@@ -50,15 +73,20 @@ class Oracle:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = pickle.dumps((source, inputs))
-        self._process.stdin.write(struct.pack("<Q", len(request)) + request)
-        self._process.stdin.flush()
-        head = self._process.stdout.read(8)
-        if len(head) < 8:
-            raise RuntimeError(f"the oracle's process ended with code {self._process.wait()}")
-        ok, value = pickle.loads(self._process.stdout.read(struct.unpack("<Q", head)[0]))
+        with self._one:
+            self._process.stdin.write(struct.pack("<Q", len(request)) + request)
+            self._process.stdin.flush()
+            head = self._process.stdout.read(8)
+            if len(head) < 8:
+                raise RuntimeError(f"the oracle's process ended with code {self._process.wait()}")
+            ok, value = pickle.loads(self._process.stdout.read(struct.unpack("<Q", head)[0]))
         if not ok:
             raise OracleError(*value)
         return value
+
+    def begin(self, source: str, **inputs: Any) -> Begun:
+        """`run`, beside what the caller does meanwhile; one at a time."""
+        return Begun(lambda: self.run(source, **inputs))
 
     def outcome(self, source: str, **inputs: Any) -> tuple[str, Any]:
         """("value", result) or ("error", class name): for tables that compare both at once."""

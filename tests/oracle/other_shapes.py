@@ -9,19 +9,18 @@ OTHER_SHAPES: dict[str, tuple[str, str]] = {
     "less known": (
         "TensorFlow concludes more, from inputs of which less than the value is known",
         """
-        BatchToSpaceND FakeQuantWithMinMaxVarsPerChannelGradient
-        MatrixDiagV2 MatrixDiagV3 MatrixSolve MatrixSolveLs MirrorPadGrad NotEqual RaggedTensorToSparse SpaceToBatchND
+        FakeQuantWithMinMaxVarsPerChannelGradient
+        MatrixDiagV2 MatrixDiagV3 MatrixSolve MatrixSolveLs MirrorPadGrad NotEqual
         SparseApplyProximalGradientDescent Tile
         """,
     ),
     "more known": (
         "what follows from the inputs; TensorFlow does not look at all of them",
         """
-        ApproximateEqual BroadcastTo Conv2DBackpropInput Conv3DBackpropInputV2 Dilation2D DrawBoundingBoxes
-        DrawBoundingBoxesV2 ExpandDims InvGrad LowerBound MatrixTriangularSolve
-        MirrorPadGrad QuantizeV2 ReciprocalGrad ResourceGather RsqrtGrad SigmoidGrad SparseAdd
-        SparseFillEmptyRows SparseSlice SparseSplit SqrtGrad TanhGrad
-        Transpose TridiagonalSolve UpperBound
+        ApproximateEqual BroadcastTo Conv2DBackpropInput Conv3DBackpropInputV2 Dilation2D ExpandDims InvGrad
+        LowerBound MatrixTriangularSolve MirrorPadGrad QuantizeV2 ReciprocalGrad ResourceGather RsqrtGrad
+        SigmoidGrad SparseAdd SparseFillEmptyRows SparseSlice SparseSplit SqrtGrad TanhGrad Transpose
+        TridiagonalSolve UpperBound
         """,
     ),
     "other error": (
@@ -49,19 +48,31 @@ OTHER_SHAPES: dict[str, tuple[str, str]] = {
         """,
     ),
     "refused there": (
-        "the step refuses them here, and TensorFlow when the graph is built; of ops that TensorFlow 2.21 has "
-        "no more nothing can be said",
+        "TensorFlow counts a rank, a size or a diagonal that it does not know as another one, wants to know what the "
+        "step can find, or has removed the op",
         """
-        AdjustContrast AdjustContrastv2 BatchNormWithGlobalNormalization BatchToSpaceND BiasAdd BiasAddGrad CTCLoss
-        Conv2D CropAndResizeGradImage DepthwiseConv2dNative Dequantize EditDistance EnsureShape ExtractGlimpse
-        ExtractGlimpseV2 GatherTree HistogramFixedWidth MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2
-        MatrixDiagV3 MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 MaxPool MirrorPadGrad ParallelConcat
-        ParseExample QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 RaggedGather RaggedRange
-        RaggedTensorToSparse RaggedTensorToTensor RandomPoisson ReduceJoin
-        SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 ScatterNd SerializeManySparse
-        SerializeSparse SpaceToBatchND SparseTensorDenseMatMul StatelessRandomNormalV2
-        StatelessRandomUniformFullIntV2 StatelessRandomUniformInt StatelessRandomUniformIntV2
-        StatelessRandomUniformV2 StatelessTruncatedNormalV2 TopK TridiagonalMatMul UnsortedSegmentJoin
+        AdjustContrast BatchNormWithGlobalNormalization BatchToSpaceND Dequantize EnsureShape GatherTree
+        MatrixDiagV2 MatrixDiagV3 MatrixSetDiagV2 MatrixSetDiagV3 MirrorPadGrad ParallelConcat ParseExample
+        RaggedTensorToTensor RandomPoisson ScatterNd SpaceToBatchND TopK
+        """,
+    ),
+    "other phrase": (
+        "both refuse it, for what each compares first",
+        """
+        BatchMatMul CTCBeamSearchDecoder CTCGreedyDecoder
+        CTCLoss CombinedNonMaxSuppression ConcatV2 Conv2DBackpropInput Conv3DBackpropInputV2 CropAndResize
+        Cross DecodeCSV Dequantize FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannel
+        FakeQuantWithMinMaxVarsPerChannelGradient GatherV2 IRFFT IRFFT2D IRFFT3D MatrixDiagV2
+        MatrixDiagV3 MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 MatrixSolve MatrixSolveLs
+        MaxPoolGradGradV2 MirrorPadGrad NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3
+        NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps QuantizeV2 RFFT RFFT2D RFFT3D
+        RaggedTensorToTensor ResourceGather ResourceGatherNd ScatterNd ScatterNdAdd
+        ScatterNdMax ScatterNdMin ScatterNdSub ScatterNdUpdate SoftmaxCrossEntropyWithLogits
+        SparseApplyAdadelta SparseApplyAdagrad SparseApplyAdagradDA SparseApplyAdagradV2
+        SparseApplyCenteredRMSProp SparseApplyFtrl SparseApplyFtrlV2 SparseApplyMomentum
+        SparseApplyProximalAdagrad SparseApplyProximalGradientDescent SparseApplyRMSProp SparseConcat
+        SparseFillEmptyRows SparseSegmentMeanGrad SparseSegmentSqrtNGrad SparseSegmentSumGrad
+        SparseTensorDenseMatMul TridiagonalMatMul TridiagonalSolve Unpack
         """,
     ),
 }

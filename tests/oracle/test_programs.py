@@ -9,9 +9,10 @@ by name), `F` and `C` (the modules of functions and of what calls them), and may
     first    operations to run, one after the other, before `fetch`
     fetch    tensors to compare the values of (bit for bit for integers, and floats if `exact` is set)
 
-A program that says "other nodes" and why is not compared node by node.  One that raises must raise the same class on
-both sides.  Programs with variables run a second time, with resource
-variables, unless a line of theirs says "references only" and why.
+A program that enables control flow v2 has the functions that its nodes call compared, too, but for the number at the
+end of their names.  A program that says "other nodes" and why is not compared node by node.  One that raises must
+raise the same class on both sides.  Programs with variables run a second time, with resource variables, unless a line
+of theirs says "references only" and why.
 """
 
 from __future__ import annotations
@@ -93,10 +94,10 @@ def tried(function, *args, **kwargs):
     except Exception as error:
         return "raises " + type(error).__name__
 
-NUMBER = re.compile(r"(?<=^__inference_)(.*)_[0-9]+$")  # how many functions there were before it
+COUNTED = re.compile(r"(?<=^__inference_)(.*)_[0-9]+$")  # how many functions there were before it
 
 def function_name(name):
-    return NUMBER.sub(r"\1", name)
+    return COUNTED.sub(r"\1", name)
 
 def function_body(function):
     nodes = sorted((n.name, n.op, list(n.input)) for n in function.node_def)
@@ -105,7 +106,7 @@ def function_body(function):
 
 def attr(value):
     kind = value.WhichOneof("value")
-    if kind == "func":
+    if kind == "func" and value.func.name.startswith("__inference_"):
         return function_name(value.func.name)
     if kind == "tensor":
         array = tf.make_ndarray(value.tensor)
@@ -113,6 +114,48 @@ def attr(value):
     if kind == "s":
         return CHANCE.sub(b"<chance>", value.s)
     return value.SerializeToString(deterministic=True)
+
+NUMBER = re.compile(r"(true|false|cond|body|branch[0-9]+|grad)_[0-9]+")
+
+def numberless(name):
+    return NUMBER.sub("\\\\1_#", name)
+
+def references(nodes):
+    for node in nodes:
+        for key, value in sorted(node.attr.items()):
+            for each in [value.func] if value.HasField("func") else value.list.func:
+                yield each
+
+def function(definition):
+    """A function as data."""
+    arguments = [
+        (numberless(arg.name), arg.type, {k: attr(v) for k, v in definition.arg_attr[at].attr.items()})
+        for at, arg in enumerate(definition.signature.input_arg)
+    ]
+    nodes = {
+        node.name: (node.op, [numberless(each) for each in node.input], node.device,
+                    {k: attr(v) for k, v in node.attr.items()})
+        for node in definition.node_def
+    }
+    results = [(numberless(arg.name), numberless(definition.ret[arg.name]))
+               for arg in definition.signature.output_arg]
+    return arguments, results, nodes, dict(definition.control_ret), definition.signature.is_stateful
+
+def functions(graph_def):
+    """Those that its nodes call, by names without numbers, in the order in which they are found."""
+    known = {each.signature.name: each for each in graph_def.library.function}
+    named, found, waiting = {}, {}, [sorted(graph_def.node, key=lambda node: node.name)]
+    while waiting:
+        for each in references(waiting.pop(0)):
+            if each.name not in named:
+                named[each.name] = f"{len(named)} {numberless(each.name)}"
+                definition = known[each.name]
+                found[named[each.name]] = definition
+                waiting.append(sorted(definition.node_def, key=lambda node: node.name))
+    nodes = [*graph_def.node, *(node for each in found.values() for node in each.node_def)]
+    for each in references(nodes):
+        each.name = named[each.name]
+    return {name: function(each) for name, each in found.items()}
 
 def values(tf, session, names):
     for op in names.get("first", ()):
@@ -130,6 +173,7 @@ def run(source):
         return outcome_of(source)
     finally:
         tf.disable_resource_variables()
+        tf.disable_control_flow_v2()
 
 def outcome_of(source):
     random = np.random.RandomState(0)
@@ -146,13 +190,15 @@ def outcome_of(source):
         return {"error": type(error).__name__}
     graph = tf.get_default_graph()
     outcome = {"result": plain(names.get("result")), "exact": names.get("exact", False)}
+    graph_def = graph.as_graph_def()
+    outcome["functions"] = functions(graph_def) if "enable_control_flow_v2" in source else {}
     outcome["nodes"] = {
         n.name: (n.op, list(n.input), n.device, {k: attr(v) for k, v in n.attr.items()})
-        for n in graph.as_graph_def().node
+        for n in graph_def.node
     }
-    outcome["functions"] = sorted(
+    outcome["functions of datasets"] = sorted(
         function_body(f)
-        for f in graph.as_graph_def().library.function
+        for f in graph_def.library.function
         if f.signature.name.startswith("__inference_Dataset_")
     )
     outcome["shapes"] = {t.name: plain(t.shape) for op in graph.get_operations() for t in op.outputs}
@@ -235,8 +281,12 @@ def check(program: str, want: dict[str, Any]) -> None:
         assert sorted(got["nodes"]) == sorted(want["nodes"])
         for name, node in want["nodes"].items():
             assert (name, got["nodes"][name]) == (name, node)
-        assert got["functions"] == want["functions"]
+        assert got["functions of datasets"] == want["functions of datasets"]
         assert got["shapes"] == want["shapes"]
+        assert list(got["functions"]) == list(want["functions"])
+        for name, function in want["functions"].items():
+            for mine, other in zip(got["functions"][name], function, strict=True):
+                assert (name, mine) == (name, other)
     assert got["result"] == want["result"]
     assert got.get("step error") == want.get("step error")
     for (kind, mine), (their_kind, other) in zip(

@@ -14,7 +14,7 @@ THEIR_FILES = """
 import importlib, pkgutil
 from google.protobuf import descriptor_pb2, descriptor_pool
 from tensorflow.python.training import checkpoint_state_pb2
-for name in ("framework", "protobuf", "example", "util"):
+for name in ("framework", "protobuf", "example", "util", "profiler"):
     package = importlib.import_module("tensorflow.core." + name)
     for module in pkgutil.iter_modules(package.__path__):
         if module.name.endswith("_pb2"):
@@ -22,7 +22,7 @@ for name in ("framework", "protobuf", "example", "util"):
 result, todo = {}, []
 pool = descriptor_pool.Default()
 for name in wanted:
-    for prefix in ("tensorflow.", "tensorflow.error."):
+    for prefix in ("tensorflow.", "tensorflow.error.", "tensorflow.tfprof."):
         try:
             todo.append(pool.FindFileContainingSymbol(prefix + name))
             break
@@ -44,7 +44,8 @@ def flat(proto: Any, prefix: str = "") -> dict[str, Any]:
         path = f"{prefix}{message.name}."
         for field in message.field:
             type_name = field.type_name.removeprefix(".tensorflow.").removeprefix(".headrace.")
-            kind = (field.type, field.number, field.label, type_name.removeprefix("error."))
+            type_name = type_name.removeprefix("error.").removeprefix("tfprof.")
+            kind = (field.type, field.number, field.label, type_name)
             facts[path + field.name] = kind
         facts |= flat(message, path)
     for enum in proto.enum_type:
@@ -54,7 +55,7 @@ def flat(proto: Any, prefix: str = "") -> dict[str, Any]:
 
 def ours() -> dict[str, Any]:
     facts: dict[str, Any] = {}
-    for name in ("framework", "config", "training"):
+    for name in ("framework", "config", "training", "profiler"):
         importlib.import_module(f"headrace.codec.protos.{name}_pb2")
         file = descriptor_pool.Default().FindFileByName(f"headrace/codec/protos/{name}.proto")
         proto = descriptor_pb2.FileDescriptorProto()
@@ -104,7 +105,6 @@ def test_only_the_listed_fields_are_left_out(theirs: dict[str, Any]) -> None:
         "MetaGraphDef.object_graph_def",
         "NodeDef.experimental_type",
         "OpDef.ArgDef.experimental_full_type",
-        "TensorInfo.composite_tensor",
         "TrackableObjectGraph.TrackableObject.registered_saver",
     }
 

@@ -103,3 +103,31 @@ def test_what_is_large_is_not_kept() -> None:
         for count in (2000, 2000, 3):
             found = session.run(numbers, {x: np.zeros(count, np.float32)})
             np.testing.assert_array_equal(found, np.arange(1, count + 1))
+
+
+def test_of_a_large_value_of_equal_elements_one_is_kept(gathers: list[Any]) -> None:
+    x = tf.placeholder(tf.float32, [None, None])
+    count = tf.cast(tf.gather(tf.shape(x), [0]), tf.float32)
+    wide = tf.tile(-0.0 * count, [5000])
+    total = tf.add(wide, x[0, 0])
+    with tf.Session() as session:
+        for rows in (2, 2, 3):
+            found, added = session.run([wide, total], {x: np.ones((rows, 4), np.float32)})
+            assert np.signbit(found).all()
+            assert found.tolist() == [0.0] * 5000
+            assert added.tolist() == [1.0] * 5000
+            found[0] = 7  # the caller's own
+            assert found.tolist() == [7.0] + [0.0] * 4999
+    assert gathers == [[2, 4], [3, 4]]
+
+
+@pytest.mark.parametrize("odd", [0.0, 1.0])
+def test_a_large_value_with_an_element_of_other_bits_is_made_as_it_is(odd: float) -> None:
+    x = tf.placeholder(tf.float32, [None])
+    zero = tf.cast(tf.shape(x), tf.float32) * -0.0
+    wide = tf.concat([tf.tile(zero, [3000]), zero + odd, tf.tile(zero, [3000])], 0)
+    with tf.Session() as session:
+        for _ in range(2):
+            found = session.run(wide, {x: np.ones(3, np.float32)})
+            assert np.signbit(found).tolist() == [True] * 3000 + [False] + [True] * 3000
+            assert found[3000] == odd

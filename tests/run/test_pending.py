@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Callable
 
@@ -13,6 +11,7 @@ from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.run.thread_group import ThreadGroup
+from tests.support.ctrl_c import ctrl_c_when
 
 STOP = errors.cancelled("stop")
 
@@ -160,14 +159,8 @@ def test_ctrl_c_abandons_the_wait_and_goes_on() -> None:
             waiting.set()
             return super().sleep_limit()
 
-    def interrupt() -> None:
-        assert waiting.wait(30)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with ThreadGroup("test") as group:
-        group.start(interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            pending.wait(Watched())
+    with ctrl_c_when(waiting.wait):
+        pending.wait(Watched())
     assert withdrawn.is_set()
     assert isinstance(pending.error, errors.CancelledError)
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 
 import pytest
@@ -13,6 +11,7 @@ from headrace.base import errors
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.thread_group import ThreadGroup
+from tests.support.ctrl_c import ctrl_c_when
 
 
 def fail(error: BaseException) -> None:
@@ -154,12 +153,7 @@ def test_ctrl_c_while_joining_stops_the_threads_and_goes_on() -> None:
                 main_joins.set()
             return super().sleep_limit()
 
-    def interrupt() -> None:
-        assert main_joins.wait(30)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt), ThreadGroup("c") as group:
+    with ctrl_c_when(main_joins.wait), ThreadGroup("c") as group:
         group.scope = Watched()
         group.start(pending.wait, group.scope)
-        group.start(interrupt)
     assert isinstance(pending.error, errors.CancelledError)

@@ -19,6 +19,7 @@ from headrace.run.state.wait_queues import WaitingResource
 from headrace.serve.connect import local_servers
 from headrace.serve.rpc.limits import LIMITS
 from tests.serve.clusters import Cluster, in_process
+from tests.serve.endings import endings  # noqa: F401  (a fixture)
 from tests.serve.ways import ways  # noqa: F401  (a fixture)
 from tests.support.memory_transport import Network
 from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)

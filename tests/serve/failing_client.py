@@ -253,9 +253,11 @@ def main(target: str, kind: str, elements: str, steps: str) -> None:
 
 def in_parallel(run: Step) -> None:
     """Have as many connections and threads made as will be wanted at the same time at worst."""
+    together = threading.Barrier(AT_ONCE)
 
     def several() -> None:
         for _ in range(5):
+            together.wait()
             run()
 
     threads = [threading.Thread(target=several) for _ in range(AT_ONCE)]

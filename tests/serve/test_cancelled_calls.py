@@ -5,9 +5,6 @@ Also by a server that does not notice that a caller has gone until much later: b
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,6 +23,7 @@ from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import JOBS, TRANSPORTS, Background, Blocked
 from tests.serve.waiting_kinds import KINDS, Kind
 from tests.serve.ways import Ways
+from tests.support.ctrl_c import ctrl_c_when
 
 Start = Callable[[Callable[[], Any]], Background]
 
@@ -103,7 +101,8 @@ def test_who_does_not_notice_is_told_with_the_next_request(
         with program.open(cluster.target("worker:0"), ways) as session:
             unaware(monkeypatch)
             for kind in program.kinds:
-                interrupted(session, kind.wait, blocked)
+                with ctrl_c_when(blocked.wait):
+                    session.run(kind.wait)
                 check_that_it_has_left_no_trace(kind, session)
 
 
@@ -192,20 +191,6 @@ def test_a_session_that_was_closed_meanwhile_leaves_nothing_to_the_next_one(
         assert another.run(size) == 1
         assert another.run(take) == 5.0
     closing.join()
-
-
-def interrupted(session: tf.Session, step: Any, blocked: Blocked) -> None:
-    """Ctrl-C in a step, when it waits."""
-
-    def interrupt() -> None:
-        blocked.wait()
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        session.run(step)
-    thread.join()
 
 
 # -- what it is made of -----------------------------------------------------------------------------

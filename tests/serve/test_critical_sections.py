@@ -14,13 +14,16 @@ from headrace.run.state.mutexes import Mutex
 from headrace.serve.rpc.limits import LIMITS
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS, Background, Blocked
+from tests.serve.endings import Endings
 
 Start = Callable[[Callable[[], Any]], Background]
 WITHIN_MS = 60_000
 
 
 @pytest.fixture(params=["grpc", "unix"])
-def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def cluster(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, endings: Endings
+) -> Iterator[Cluster]:
     TRANSPORTS[request.param](monkeypatch)
     with in_process({"ps": 1, "worker": 1}) as cluster:
         yield cluster
@@ -78,7 +81,7 @@ tf.Session(sys.argv[1]).run(taking)
 
 
 def test_a_client_that_is_killed_gives_it_back(
-    cluster: Cluster, blocked: Blocked, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, endings: Endings, blocked: Blocked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, adding, _ = sections()
     client = subprocess.Popen([sys.executable, "-c", CLIENT, cluster.target("worker:0")])
@@ -90,6 +93,8 @@ def test_a_client_that_is_killed_gives_it_back(
     finally:
         client.kill()
         client.communicate()
+    assert "its client" in endings.wait()
+    monkeypatch.setattr(LIMITS, "client_gone_after_s", WITHIN_MS / 1000)  # the machine may be busy
     with tf.Session(cluster.target("ps:0")) as session:
         assert session.run(adding, options=tf.RunOptions(timeout_in_ms=WITHIN_MS)) == 3
 

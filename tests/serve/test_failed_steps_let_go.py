@@ -22,9 +22,10 @@ from headrace.run.scope import Scope
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.worker.ended_steps import EndedSteps, over
 from tests.serve.clusters import Cluster, in_process
+from tests.serve.endings import WITHIN_S, Endings
 from tests.serve.failed_steps import (
+    HUGE,
     KILL_NOBODY,
-    LARGE,
     TIMES,
     Has,
     at_rest,
@@ -33,7 +34,6 @@ from tests.serve.failed_steps import (
     taking_begun,
 )  # fmt: skip
 from tests.serve.failing_client import KINDS, Program
-from tests.serve.test_gone_clients import WITHIN_S, Endings
 
 OF_A_STEP = (types.FrameType, types.TracebackType, Parser)
 
@@ -149,7 +149,7 @@ def test_nobody_keeps_anything_of_clients_that_are_killed(
         with taking_begun(target) as wait_for_a_step:
             for _ in range(CLIENTS):
                 monkeypatch.setattr(LIMITS, "client_gone_after_s", WITHIN_S)
-                with client(target, "blocked", LARGE, 1):
+                with client(target, "blocked", HUGE, 1):
                     wait_for_a_step()
                     for _ in range(1 if samples else 2):  # at first, of this process too
                         endings.wait_for_keep_alive()

@@ -33,7 +33,9 @@ from headrace.serve.lane import connect as lane_connect
 from headrace.serve.lane import connection as lane_connection
 from headrace.serve.lane import server as lane_server
 from headrace.serve.lane import socket as lane_socket
+from headrace.serve.lane.call import Call
 from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.connection import Connection
 from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.options import lane_options
 from headrace.serve.lane.server import LaneServer
@@ -855,6 +857,35 @@ def test_a_call_over_a_connection_that_has_ended_meanwhile_is_made_over_a_new_on
             call()
             (made,) = lane_peer._idle
             assert made is not idle
+
+
+def test_a_call_is_made_over_a_new_connection_though_the_event_loop_sees_first_that_the_idle_one_has_ended(
+    cluster: Cluster, lane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, event, send = threading.Event(), Call.event, LanePeer._send
+
+    def seeing(call: Call) -> None:
+        event(call)
+        seen.set()
+
+    def sending(lane_peer: LanePeer, connection: Connection, *args: Any) -> Any:
+        if connection is idle:
+            connection.socket.shut()
+            assert seen.wait(WITHIN_S)
+        return send(lane_peer, connection, *args)
+
+    monkeypatch.setattr(Call, "event", seeing)
+    monkeypatch.setattr(LanePeer, "_send", sending)
+    with routed(cluster) as peer:
+        for watched in (True, False):
+            seen.clear()
+            idle = None
+            status(peer)
+            assert isinstance(peer._fast, LanePeer)
+            (idle,) = peer._fast._idle
+            scope = Scope(WITHIN_S)
+            assert peer.call(methods.GET_STATUS, STATUS, scope, watched=watched).wait(scope)
+            assert idle not in peer._fast._idle
 
 
 def test_a_request_of_which_something_was_sent_is_not_made_again(

@@ -10,6 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
+from tests.serve.ways import Ways
 from tests.support.memory_transport import Network
 
 TASKS = 48
@@ -69,11 +70,11 @@ def test_there_are_connections_to_those_only_whom_steps_need(network: Network) -
         assert network.connections <= of_few + 2 * (TASKS - FEW)
 
 
-def test_nothing_is_sent_while_nothing_is_asked(network: Network) -> None:
+def test_nothing_is_sent_while_nothing_is_asked(network: Network, ways: Ways) -> None:
     found = variables(range(TASKS))
     with session_of(0) as session:
         session.run(tf.global_variables_initializer())
-        session.run(found)
+        ways.open(session, found)
         session.run(found)
         network.reset_counts()
         assert not threading.Event().wait(0.3)

@@ -601,10 +601,12 @@ def test_a_session_that_brings_its_cluster_may_call_tasks_as_it_likes(sockets: s
             assert session.run(total) == 2.0
 
 
-def test_a_server_tells_its_cluster_only_who_asks() -> None:
+def test_a_server_tells_its_cluster_only_who_has_another() -> None:
     with tf.train.Server({"local": ["127.0.0.1:0"]}) as made:
-        status = made.worker.get_status(pb.GetStatusRequest(), Scope())
-        assert not status.headrace_addresses
-        asked = pb.GetStatusRequest(headrace_addresses=True)
-        told = made.worker.get_status(asked, Scope()).headrace_addresses
-        assert dict(told) == {"/job:local/replica:0/task:0": "127.0.0.1:0"}
+        for cluster, told in {
+            b"": {},
+            made.worker.peers.digest: {},
+            b"another": {"/job:local/replica:0/task:0": "127.0.0.1:0"},
+        }.items():
+            asked = pb.GetStatusRequest(headrace_cluster=cluster)
+            assert dict(made.worker.get_status(asked, Scope()).headrace_addresses) == told

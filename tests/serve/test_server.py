@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from headrace.serve.master.master_session import MasterSession
 from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import addresses, in_process
 from tests.serve.conftest import Background, Blocked
+from tests.support.ctrl_c import ctrl_c_ends
 
 Start = Callable[[Callable[[], Any]], Background]
 CYCLES = 40  # what one cycle leaves, forty leave forty times
@@ -192,8 +192,7 @@ except KeyboardInterrupt:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "joining\n"
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=30) == ("stopped\n", "")
+        assert ctrl_c_ends(process, 60.0) == ("stopped\n", "")
         assert process.returncode == 0
     finally:
         process.kill()

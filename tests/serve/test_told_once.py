@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.client.direct import Route
+from headrace.client.direct import RouteToOne
 from tests.serve.clusters import Cluster, ProcessCluster, in_process, processes
 from tests.serve.conftest import TRANSPORTS, Background
 from tests.serve.restarts import JOBS, Model, Program
@@ -187,13 +187,14 @@ def test_a_direct_step_that_loses_its_task_is_told_of_its_restart(
         read = program.variables["ps:0"]
         ways.open(session, read)
 
-        def lost(route: Route, *args: Any) -> list[Any]:
+        def lost(route: RouteToOne, *args: Any) -> list[Any]:
             cluster.servers["ps:0"].stop()
             cluster.start("ps:0")
+            route.to.leave()
             raise tf.errors.UnavailableError(None, None, "the connection broke")
 
         with monkeypatch.context() as patched:
-            patched.setattr(Route, "run", lost)
+            patched.setattr(RouteToOne, "run", lost)
             with pytest.raises(tf.errors.AbortedError, match="ps/replica:0/task:0 was restarted"):
                 session.run(read)
         session.run(program.inits["ps:0"], {program.given: 4})

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 import headrace as tf
-from headrace.client.direct import Route, Task
+from headrace.client.direct import Route, RouteToOne
+from headrace.client.reaching import Task
+from headrace.client.scattered import ScatteredRoute
 from headrace.run.scope import Scope
 from headrace.serve.rpc.limits import LIMITS
-from headrace.serve.rpc.transport import Channel
 
 WITHIN_S = 60.0
 
@@ -24,21 +25,23 @@ class Ways:
         self.direct = 0
         self._looked = threading.Semaphore(0)
         self._sent = threading.Semaphore(0)
-        run, reach = Route.run, Task._reach
+        reach = Task._reach
         monkeypatch.setattr(LIMITS, "reach_within_s", WITHIN_S)  # the machine may be busy
 
-        def counting(
-            route: Route, channel: Channel, values: Sequence[Any], scope: Scope
-        ) -> list[Any]:
-            self.direct += 1
-            self._sent.release()
-            return run(route, channel, values, scope)
+        def counted(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+            def counting(route: Route, ways: Any, values: Sequence[Any], scope: Scope) -> list[Any]:
+                self.direct += 1
+                self._sent.release()
+                return run(route, ways, values, scope)
+
+            return counting
 
         def looking(task: Task) -> None:
             reach(task)
             self._looked.release()
 
-        monkeypatch.setattr(Route, "run", counting)
+        for kind in (RouteToOne, ScatteredRoute):
+            monkeypatch.setattr(kind, "run", counted(kind.run))
         monkeypatch.setattr(Task, "_reach", looking)
 
     def wait_until_looked(self) -> None:

@@ -490,7 +490,7 @@ class _Call(ChannelCall):
     """A call under way, as both sides see it."""
 
     def __init__(self, peer: MemoryChannel, method: Method, scope: Scope) -> None:
-        super().__init__(WaitInfo(method.name, peer.name), _Call._withdrawn)  # type: ignore[arg-type]
+        super().__init__(WaitInfo(method.name, peer.name))
         self._peer = peer
         self._network = peer.network
         self._method = method
@@ -550,10 +550,10 @@ class _Call(ChannelCall):
         count = len(self._data) + self._copies.nbytes
         self._network.carry(self._method.name, count, self._arrived)
 
-    def _withdrawn(self) -> bool:
+    def give_up(self) -> None:
+        """See `PeerCall`."""
         self._gave_up()
         self._network.soon(lambda: self._stop(errors.cancelled("the caller is gone")))
-        return True
 
     def _gave_up(self) -> None:
         if self._number:
@@ -563,14 +563,14 @@ class _Call(ChannelCall):
     def _lost(self, error: errors.OpError) -> None:
         """The server does not live."""
         self._gave_up()
-        self.reject(error)
+        self.failed(error)
 
     def broken(self) -> None:
         """The connection is, and nobody knows what became of the call."""
         if not self.done:
             self._gave_up()
         name, method = self._peer.name, self._method.name
-        self.reject(
+        self.failed(
             errors.unavailable(
                 f"the connection to {name} broke while {method} was under way: its process has ended, or the network "
                 "between"
@@ -583,14 +583,14 @@ class _Call(ChannelCall):
         try:
             value = self._method.decode_reply(data, copies)
         except Exception as error:
-            self.reject(as_op_error(error, self._method.name))
+            self.failed(as_op_error(error, self._method.name))
         else:
-            self.resolve(value)
+            self.replied(value)
 
     def _failed(self, detail: bytes) -> None:
         """An error has come."""
         self._answered()
-        self.reject(from_detail(pb.ErrorDetail.FromString(detail)))
+        self.failed(from_detail(pb.ErrorDetail.FromString(detail)))
 
     def _answered(self) -> None:
         if self._peer.to.outstanding is not None:

@@ -229,3 +229,72 @@ def test_a_loss_is_minimized_outside_of_the_graph() -> None:
     np.testing.assert_allclose(found[1], 0.0, atol=1e-4)
     assert len(seen) == 20
     assert seen[0] > 80 > seen[-1]
+
+
+def shampoo(var: Array, grads: list[Array], largest: int, decay: float) -> Array:
+    """The rule of the paper: each dimension has a matrix, or a diagonal if it is too long."""
+    sums = [np.zeros((size, size)) for size in var.shape]
+    mean, var = np.zeros_like(var), var.copy()
+    for g in grads:
+        mean = decay * mean + g
+        found = mean
+        for at, size in enumerate(var.shape):
+            rows = np.moveaxis(g, at, 0).reshape(size, -1)
+            sums[at] += rows @ rows.T
+            total = sums[at] + 1e-4 * np.eye(size)
+            if size > largest:
+                power = np.diag(np.diag(total) ** (-0.5 / var.ndim))
+            else:
+                values, vectors = np.linalg.eigh(total)
+                power = vectors * np.maximum(values, 1e-4) ** (-0.5 / var.ndim) @ vectors.T
+            found = np.moveaxis(np.tensordot(power, found, axes=[[1], [at]]), 0, at)
+        var -= 0.1 * found
+    return var
+
+
+@pytest.mark.parametrize("largest", [768, 2])
+@pytest.mark.parametrize("decay", [0.0, 0.9])
+@pytest.mark.parametrize("resource", [False, True])
+def test_shampoo_is_the_papers(largest: int, decay: float, resource: bool) -> None:
+    rng = np.random.default_rng(3)
+    start, grads = rng.standard_normal((3, 2, 4)), rng.standard_normal((3, 3, 2, 4))
+    with tf.Graph().as_default(), tf.Session() as session:
+        var = tf.get_variable("v", initializer=start, use_resource=resource)
+        fed = tf.placeholder(tf.float64, start.shape)
+        made = opt.ShampooOptimizer(learning_rate=0.1, max_matrix_size=largest, gbar_decay=decay)
+        train = made.apply_gradients([(fed, var)])
+        session.run(tf.global_variables_initializer())
+        for each in grads:
+            session.run(train, {fed: each})
+        found = session.run(var)
+    np.testing.assert_allclose(found, shampoo(start, list(grads), largest, decay), rtol=1e-6)
+
+
+def test_shampoo_keeps_its_roots_between_intervals() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        step = tf.train.get_or_create_global_step()
+        var = tf.get_variable("v", initializer=np.eye(2))
+        fed = tf.placeholder(tf.float64, [2, 2])
+        made = opt.ShampooOptimizer(step, svd_interval=2, precond_update_interval=2)
+        train = made.apply_gradients([(fed, var)], step)
+        session.run(tf.global_variables_initializer())
+        roots = made.get_slot(var, "precond_0")
+        seen = []
+        for _ in range(3):
+            session.run(train, {fed: [[1.0, 2.0], [3.0, -4.0]]})
+            seen.append(session.run(roots))
+    assert np.array_equal(seen[0], seen[1])
+    assert not np.allclose(seen[1], seen[2])
+
+
+def test_shampoo_moves_rows_that_have_gradients() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        var = tf.get_variable("v", initializer=START)
+        rows = tf.IndexedSlices(tf.constant(GRADIENTS[0][:2]), tf.constant([2, 0]), [3, 2])
+        train = opt.ShampooOptimizer(learning_rate=0.1).apply_gradients([(rows, var)])
+        session.run(tf.global_variables_initializer())
+        session.run(train)
+        found = session.run(var)
+    whole = np.zeros_like(START)
+    whole[[2, 0]] = GRADIENTS[0][:2]
+    np.testing.assert_allclose(found, shampoo(START, [whole], 768, 0.0), rtol=1e-6)

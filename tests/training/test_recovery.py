@@ -137,9 +137,9 @@ def test_a_task_that_does_not_come_back_is_an_error_that_names_it(
 ) -> None:
     """Within the user's limit, however long connecting may take."""
     attempt = {"HEADRACE_CONNECT_TIMEOUT_S": connecting}
-    options = {"save_checkpoint_steps": 5, "max_wait_secs": 60}
+    options = {"save_checkpoint_steps": 5, "max_wait_secs": 60, "max_recovery_secs": 3}
     jobs = {"ps": 1, "worker": 2}
-    with training(jobs, tmp_path, attempt, options=options, recovers_within_s=3) as job:
+    with training(jobs, tmp_path, attempt, options=options) as job:
         trainers = [job.tasks["worker:0"], job.tasks["worker:1"]]
         for each in trainers:
             each.wait_for_steps(3)

@@ -121,7 +121,7 @@ def test_what_is_raised_in_the_end_is_of_an_attempt_that_had_time(
             raise error(None, None, message)
 
     with pytest.raises(tf.errors.UnavailableError, match="/job:ps/task:0 is missing"):
-        session_layers.RecoverableSession(Creator(), max_recovery_secs=10)
+        session_layers.RecoverableSession(Creator(), max_recovery_secs=None, max_wait_secs=10)
     assert attempts == []
 
 
@@ -129,7 +129,7 @@ def test_what_is_raised_in_the_end_is_of_an_attempt_that_had_time(
 def test_a_training_recovers_and_waits_at_barriers_as_long_as_it_says(
     server: tf.train.Server, is_chief: bool
 ) -> None:
-    """What tests of clusters set by themselves, so that first sessions have their time."""
+    """Later sessions no longer than the first, unless it says more."""
     tf.train.create_global_step()
     with tf.train.MonitoredTrainingSession(server.target) as chief:
         with tf.train.MonitoredTrainingSession(
@@ -138,3 +138,8 @@ def test_a_training_recovers_and_waits_at_barriers_as_long_as_it_says(
             assert session._sess._max_recovery_secs == 77
             assert session._coordinated_creator._max_recovery_secs == 77
         assert chief._sess._max_recovery_secs == 7200
+    with tf.train.MonitoredTrainingSession(
+        server.target, max_wait_secs=77, max_recovery_secs=7, save_summaries_steps=None
+    ) as session:
+        assert session._sess._max_recovery_secs == 7
+        assert session._coordinated_creator._max_recovery_secs == 7

@@ -202,7 +202,8 @@ def test_a_worker_that_does_not_come_back_to_a_barrier_is_an_error_that_names_it
     tmp_path: Path, victim: str, other: str
 ) -> None:
     jobs = {"ps": 1, "worker": 2}
-    with training(jobs, tmp_path, SOON, sync=[2, 2], misses_within_s=2) as job:
+    options = {"max_recovery_secs": 2}  # the first session may take its time on a busy machine
+    with training(jobs, tmp_path, SOON, sync=[2, 2], options=options) as job:
         job.tasks["worker:1"].wait_for_steps(3)
         job.tasks[victim].kill()
         assert job.tasks[other].join() == 1

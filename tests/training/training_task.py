@@ -52,10 +52,6 @@ def train(settings: dict[str, Any], target: str, index: int) -> None:
         hooks=hooks,
         **settings.get("options", {}),
     ) as session:
-        if "recovers_within_s" in settings:  # the first session may take its time on a busy machine
-            session._sess._max_recovery_secs = settings["recovers_within_s"]
-        if "misses_within_s" in settings:  # so, too
-            session._coordinated_creator.tf_sess._limit_missing_members(settings["misses_within_s"])
         while not session.should_stop():
             session.run(train)
             value = int(session.run_step_fn(lambda step_context: step_context.session.run(step)))

@@ -47,7 +47,7 @@ def test_modules_that_are_not_there_say_what_to_use() -> None:
         ("layers", "real_valued_column", "tf.nn.embedding_lookup"),
         ("rnn", "GridLSTMCell", "tf.split"),
         ("opt", "DropStaleGradientOptimizer", "tf.train.SyncReplicasOptimizer"),
-        ("opt", "ElasticAverageOptimizer", "tf.train.SyncReplicasOptimizer"),
+        ("opt", "AGNOptimizer", "tf.train.SyncReplicasOptimizer"),
         ("training", "batch_sequences_with_states", "bucket_by_sequence_length"),
         ("learn", "Estimator", "MonitoredTrainingSession"),
         ("cudnn_rnn", "CudnnGRU", "CudnnCompatibleGRUCell"),

@@ -19,6 +19,7 @@ from headrace.tools.commands import UsageError
 from headrace.tools.main import main
 from headrace.tools.run import command_line
 from headrace.unmodified.finder import CHILDREN, set_environment
+from tests.support.ctrl_c import ctrl_c_ends
 
 RUN = [sys.executable, "-m", "headrace", "run"]
 WITHIN_S = 60.0
@@ -152,8 +153,11 @@ def test_a_signal_ends_it_as_it_ends_python(tmp_path: Path) -> None:
         ) as program:
             assert program.stdout is not None
             assert program.stdout.readline() == "up\n"
-            program.send_signal(number)
-            _, err = program.communicate(timeout=WITHIN_S)
+            if number == signal.SIGINT:
+                _, err = ctrl_c_ends(program, WITHIN_S)
+            else:
+                program.send_signal(number)
+                _, err = program.communicate(timeout=WITHIN_S)
         assert program.returncode == code
         assert err.endswith("KeyboardInterrupt\n" if number == signal.SIGINT else "")
 

@@ -38,7 +38,7 @@ def test_arguments_are_given_by_name() -> None:
             TypeError, match=r"Add only takes keyword args \(possible keys: \['x', 'y', 'name'\]\)"
         ):
             tf.raw_ops.Add(1.0, 2.0)
-        with pytest.raises(TypeError, match="missing a required argument: 'y'"):
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
             tf.raw_ops.Add(x=1.0)
         with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
             tf.raw_ops.Add(x=1.0, y=1.0, z=1.0)

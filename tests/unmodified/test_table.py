@@ -214,7 +214,7 @@ def test_several_outputs_come_as_a_named_tuple_and_none_as_the_operation() -> No
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda f: f(), r"_sum\(\): missing a required argument: 'input'"),
+        (lambda f: f(), r"sum\(\) missing 1 required positional argument: 'input'; it is _sum\(input"),
         (lambda f: f([1.0], 0, colour=3), r"unexpected keyword argument 'colour'.*_sum\(input, axis, keep_dims"),
         (lambda f: f([1.0], 0, False, "n", 5), r"too many positional arguments"),
         (lambda f: f([1.0], 0, keep_dims="x"), "keep_dims"),

@@ -108,16 +108,6 @@ _STRATEGIES = (
     "one_device_strategy parameter_server_strategy reduce_util shared_variable_creator summary_op_util tpu_strategy "
     "tpu_values values"
 ).split()
-_MATRICES = (
-    "use matrices: tf.matmul, tf.matrix_solve, tf.cholesky, tf.linalg.tridiagonal_solve, tf.fft"
-)
-_LINEAR_OPERATORS = (
-    "LinearOperator LinearOperatorAdjoint LinearOperatorBlockDiag LinearOperatorCirculant "
-    "LinearOperatorCirculant2D LinearOperatorCirculant3D LinearOperatorComposition LinearOperatorDiag "
-    "LinearOperatorFullMatrix LinearOperatorHouseholder LinearOperatorIdentity LinearOperatorInversion "
-    "LinearOperatorKronecker LinearOperatorLowRankUpdate LinearOperatorLowerTriangular "
-    "LinearOperatorScaledIdentity LinearOperatorToeplitz LinearOperatorZeros"
-).split()
 _FILES = "read files: tf.TFRecordReader, tf.TextLineReader; what comes over the network is fed from a thread"
 _CONTRIB = {
     "cloud": _FILES,
@@ -185,9 +175,6 @@ _COLUMNS = (
 ).split()
 _LOOK_UP: Final = "look columns up with tf.contrib.lookup and tf.nn.embedding_lookup, and join them with tf.concat"
 _READ: Final = "parse with tf.parse_single_example and batch with tf.train.batch"
-_PROBABILITY: Final = (
-    "tf.distributions has what graphs of 1.x have most; others went to tensorflow_probability"
-)
 _LEARN: Final = "write the loop: tf.train.MonitoredTrainingSession, and tf.metrics for evaluation"
 _CONTRIB_NAMES = {
     **dict.fromkeys([f"layers.{name}" for name in _COLUMNS], _LOOK_UP),
@@ -210,19 +197,14 @@ _CONTRIB_NAMES = {
         "cut the frequencies into pieces with tf.split, and run a cell of tf.nn.rnn_cell over them",
     ),
     "rnn.NTMCell": "use a cell with tf.contrib.seq2seq.AttentionWrapper",
-    "opt.ShampooOptimizer": "use tf.train.AdagradOptimizer",
     "opt.GGTOptimizer": "use tf.train.AdagradOptimizer",
     "opt.RegAdagradOptimizer": "use tf.train.AdagradOptimizer",
     "opt.LazyAdamGSOptimizer": "use tf.contrib.opt.LazyAdamOptimizer",
     "opt.AdamGSOptimizer": "use tf.train.AdamOptimizer",
     "opt.DropStaleGradientOptimizer": "use tf.train.SyncReplicasOptimizer, which drops stale gradients",
     **dict.fromkeys(
-        [
-            f"opt.{name}{kind}"
-            for name in ("AGN", "ElasticAverage", "ModelAverage")
-            for kind in ("Optimizer", "CustomGetter")
-        ],
-        "average gradients with tf.train.SyncReplicasOptimizer; variables with MovingAverageOptimizer",
+        [f"opt.{name}" for name in ("AGNOptimizer", "AGNCustomGetter")],
+        "average gradients with tf.train.SyncReplicasOptimizer, variables with ModelAverageOptimizer",
     ),
     **dict.fromkeys(
         [
@@ -238,7 +220,6 @@ _CONTRIB_NAMES = {
     "metrics.auc_using_histogram": "use tf.metrics.auc",
     "metrics.auc_with_confidence_intervals": "use tf.metrics.auc",
     "metrics.streaming_sparse_average_precision_at_top_k": "use tf.metrics.average_precision_at_k",
-    "distributions.bijectors": _PROBABILITY,
     "learn.Estimator": _LEARN,
     "learn.Experiment": _LEARN,
     "learn.RunConfig": _LEARN,
@@ -323,7 +304,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "config.experimental_run_functions_eagerly": _GRAPHS,
     "config.experimental": "devices are the server's; threads are chosen by tf.ConfigProto",
     "nondifferentiable_batch_function": "gather requests with a queue: tf.train.batch, tf.FIFOQueue.dequeue_up_to",
-    **{f"linalg.{kind}": _MATRICES for kind in _LINEAR_OPERATORS},
     "enable_control_flow_v2": "tf.cond and tf.while_loop build the nodes that TensorFlow's graphs of 1.x have",
     "enable_tensor_equality": "tensors of a graph are compared by identity; use tf.equal for their values",
     "errors.raise_exception_on_not_ok_status": "statuses are TensorFlow's C interface's; catch tf.errors.OpError",

@@ -67,8 +67,8 @@ def merge(a: Shape, b: Shape) -> Shape:
     for axis, (x, y) in enumerate(zip(a, b, strict=True)):
         if x is not None and y is not None and x != y:
             raise ValueError(
-                f"Dimension {axis} in both shapes must be equal, but are {x} and {y}: "
-                f"{text(a)} and {text(b)} are not shapes of one tensor"
+                f"Dimension {axis} in both shapes must be equal, but are {x} and {y}. "
+                f"Shapes are {text(a)} and {text(b)}."
             )
         merged.append(y if x is None else x)
     return tuple(merged)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import re
 from typing import Any, Final
 
 import numpy as np
@@ -52,3 +53,8 @@ def _neither(value: object) -> TypeError:
     return TypeError(
         f"Expected binary or unicode string, got {value!r:.100}, which is neither but {type(value).__name__}"
     )
+
+
+def snake(op: str) -> str:
+    """What TensorFlow calls the function of an op: MatMul -> mat_mul, Conv2D -> conv2d."""
+    return re.sub("(?<=[a-z])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])", "_", op).lower()

@@ -100,10 +100,22 @@ ENQUEUES = Trait("ENQUEUES", "puts elements into a queue")
 ENQUEUES_ONE = Trait("ENQUEUES_ONE", "puts one element into a queue")
 DEQUEUES = Trait("DEQUEUES", "takes elements out of a queue")
 READS_ONE = Trait("READS_ONE", "takes one record from a reader")
+MAKES_QUEUE = Trait("MAKES_QUEUE", "makes a queue, and gives the handle of it")
+SUMS_GRADIENTS = Trait(
+    "SUMS_GRADIENTS", "makes an accumulator, where steps wait for the gradients of others"
+)
+TAKES_GRADIENTS = Trait(
+    "TAKES_GRADIENTS",
+    "waits until an accumulator, its first input, has gradients enough, and takes what they make",
+)
 
 # -- of its inputs and outputs ----------------------------------------------------------------------------------------
 
 OF_SHAPE = Trait("OF_SHAPE", "the outputs follow from the shapes of the inputs alone")
+TELLS_SIZE = Trait(
+    "TELLS_SIZE",
+    "says how large its one input is: what a loop keeps for its gradient in the place of the input",
+)
 ALIASES = Trait(
     "ALIASES", "an output may be an input's own buffer or a view of it, so a fetch of it is copied"
 )
@@ -128,6 +140,13 @@ OF_SPARSE = Trait("OF_SPARSE", "called with a SparseTensor it is computed of the
 VARIABLE = Trait("VARIABLE", "makes a variable, and gives the reference to it")
 READS_VARIABLE = Trait(
     "READS_VARIABLE", "gives the value of the variable whose handle it takes, and does nothing else"
+)
+READS_HANDLE = Trait(
+    "READS_HANDLE", "only reads what stands behind the handles that it takes, if it takes any"
+)
+DRAWS = Trait(
+    "DRAWS",
+    "draws numbers at random: whether it runs before or after other nodes with effects does not matter",
 )
 SESSION_HANDLE = Trait(
     "SESSION_HANDLE",

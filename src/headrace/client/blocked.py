@@ -11,7 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from headrace.base import errors
-from headrace.base.traits import DEQUEUES, ENQUEUES, HANDLE, Trait
+from headrace.base.traits import (
+    DEQUEUES,
+    ENQUEUES,
+    HANDLE,
+    MAKES_QUEUE,
+    SUMS_GRADIENTS,
+    TAKES_GRADIENTS,
+    Trait,
+)
 from headrace.client.producers import Producer
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
@@ -49,7 +57,7 @@ def explained(
 
 def has_barriers(graph: Graph) -> bool:
     """Whether steps of the graph may wait for the gradients of others."""
-    return any(op.type.endswith("ConditionalAccumulator") for op in graph._ops.values())
+    return any(SUMS_GRADIENTS in op.traits for op in graph._ops.values())
 
 
 def late_at_barrier(reply: pb.InspectResponse, graph: Graph, op: Operation) -> str:
@@ -132,7 +140,7 @@ class _Why:
         if DEQUEUES in op.traits:
             queue = _queue_of(op)
             return None if queue is None else self._barrier(queue)
-        if not op.inputs or not op.type.endswith("TakeGradient"):
+        if TAKES_GRADIENTS not in op.traits:
             return None
         return self._barriers.get(op.inputs[0].op["shared_name"].decode())
 
@@ -216,15 +224,11 @@ def _queue_of(op: Operation) -> Operation | None:
     """The node that makes the queue which `op` uses."""
     for tensor in op.inputs:
         source = tensor.op
-        while source.inputs and not _makes_queue(source):
+        while source.inputs and MAKES_QUEUE not in source.traits:
             source = source.inputs[0].op
-        if _makes_queue(source):
+        if MAKES_QUEUE in source.traits:
             return source
     return None
-
-
-def _makes_queue(op: Operation) -> bool:
-    return op.type.removesuffix("V2").endswith("Queue")
 
 
 def _same(one: Operation | None, other: Operation | None) -> bool:

@@ -44,11 +44,11 @@ from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import ForgottenStepError, RestartedError, SessionExpiredError
-from headrace.serve.rpc.transport import Channel, Unreachable
 from headrace.serve.rpc.waiting import follow
 
 if TYPE_CHECKING:
-    from headrace.client.direct import Route, Tasks
+    from headrace.client.direct import Route
+    from headrace.client.routes import Tasks
 
 _CHECK_WITHIN_S = 10.0  # longer than the master asks the task
 
@@ -194,15 +194,12 @@ class RemoteEngine:
         timeout_ms = timeout_ms or self._timeout_ms
         try:
             if route is not None:
-                if route.to.closed:  # the master knows a way to its successor
-                    raise ForgottenStepError.of("the task was started anew")
-                channel, direct = route.to.use(), remote.direct
-                settled = route.to.settled == remote.master.cancelled_calls.times
-                if channel is not None and direct is not None and settled:
+                ways, direct = route.ways(remote.master.cancelled_calls.times), remote.direct
+                if ways is not None and direct is not None:
                     scope = direct
                     if timeout_ms or route.timeout_ms:
                         scope = limit(timeout_ms or route.timeout_ms, direct)
-                    return self._run_direct(remote, route, channel, values, scope)
+                    return self._run_direct(remote, route, ways, values, scope)
             if timeout_ms or not remote.master.remote:
                 scope = limit(timeout_ms, self._scope)
             request = prepared.request
@@ -211,7 +208,7 @@ class RemoteEngine:
             before = remote.master.cancelled_calls.times
             done: m.ValuesReply = self._ask(remote, methods.RUN_KNOWN, request, scope)
             if route is not None:
-                route.to.settled = before
+                route.settle(before)
         except (errors.AbortedError, errors.UnavailableError) as error:
             self._check_restarted(remote, error, scope)
             raise
@@ -230,46 +227,40 @@ class RemoteEngine:
         self,
         remote: RemoteSession,
         route: Route,
-        channel: Channel,
+        ways: Any,
         values: Sequence[Any],
         scope: Scope,
     ) -> list[Any]:
         try:
-            return route.run(channel, values, scope)
-        except Unreachable as error:
-            route.to.leave()
-            raise ForgottenStepError.of(str(error)) from error
+            return route.run(ways, values, scope)
         except errors.UnavailableError:
-            route.to.leave()
-            self._have_checked(remote, route, scope)
+            self._have_checked(remote, route.lost(), scope)
             raise
 
-    def _have_checked(self, remote: RemoteSession, route: Route, scope: Scope) -> None:
-        """Have the master see whether a task that was lost in a direct step was restarted.  Raises Restarted if so, and
-        the session has not been told yet.
+    def _have_checked(self, remote: RemoteSession, lost: Mapping[str, int], scope: Scope) -> None:
+        """Have the master see whether tasks that were lost in direct steps, in these starts, were restarted.  Raises
+        Restarted if so, and the session has not been told yet.
         """
-        if route.to.silent:
+        if not lost:
             return
         left_s = scope.remaining()
         within_s = _CHECK_WITHIN_S if left_s is None else min(left_s, _CHECK_WITHIN_S)
-        request = pb.CheckTaskRequest(
-            session_handle=remote.handle, task=route.task, start=route.to.start
-        )
+        request = pb.CheckTasksRequest(session_handle=remote.handle, starts=lost)
         with Scope(within_s, self._scope) as asking:
             try:
-                remote.master.call_now(methods.CHECK_TASK, request, asking)
+                remote.master.call_now(methods.CHECK_TASKS, request, asking)
             except RestartedError:
                 raise
             except errors.OpError:  # the master is gone, say, which is found out elsewhere
                 return
 
     def _route(self, offer: pb.DirectStep | None, makes: Sequence[str]) -> Route | None:
-        """The way to its task that the master offers for a step, if it is to be gone."""
+        """The way to its tasks that the master offers for a step, if it is to be gone."""
         if offer is None or not self._goes_direct:
             return None
         with self._lock:
             if self._tasks is None:
-                from headrace.client.direct import Tasks
+                from headrace.client.routes import Tasks
 
                 self._tasks = Tasks(self._security, self._pool, self._scope)
         return self._tasks.route(offer, makes)
@@ -491,7 +482,7 @@ class RemoteEngine:
             asked = remote.master.call(methods.INSPECT_CLUSTER, request, scope)
             found: pb.InspectResponse = asked.wait(scope)
         if self._tasks is not None:
-            add_outstanding(found, self._tasks.outstanding(), remote.handle)
+            add_outstanding(found, self._tasks.outstanding, remote.handle)
         return found
 
     def waits_long(self, waited_s: float) -> None:
@@ -555,7 +546,7 @@ class RemoteEngine:
 
 @dataclass(slots=True)
 class _PreparedStep:
-    """A step that has been named once: how its master is asked for it, and the way to its one task, if it has one.
+    """A step that has been named once: how its master is asked for it, and the way to its tasks, if it has one.
 
     request: without feeds; never changed.  valid: the engine's, as long as it is.
     """

@@ -26,6 +26,7 @@ from headrace.serve.rpc import methods
 from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.status import from_detail
+from headrace.serve.rpc.waiting import follow
 
 CLOSE_WITHIN_S = 5.0
 _BACK_WITHIN_S = 0.3  # more than the pause between two attempts to connect
@@ -75,8 +76,8 @@ class RemoteSession:
     def ship(self, scope: Scope) -> None:
         """Return when the master has every node that the graph has now, however fast others make it grow.
 
-        Raises Unavailable (nobody answers there), what the master says, and what ends `scope`, also while another
-        thread changes the graph.
+        Raises Unavailable (nobody answers there, or nobody has yet when `scope` ends), what the master says, and what
+        ends `scope`, also while another thread changes the graph.
         """
         if self.handle and self._shipped == len(self._graph):
             return
@@ -85,14 +86,15 @@ class RemoteSession:
         while not (self.handle and self._shipped >= wanted):
             with self._graph._session_run_lock(scope), self._lock:
                 self._scope.check()
-                shipping = self._shipping
+                shipping, is_there = self._shipping, bool(self.handle)
                 if shipping is None:
                     shipping = (
-                        self._extend()
-                        if self.handle
-                        else self._create(self._graph.get_operations())
+                        self._extend() if is_there else self._create(self._graph.get_operations())
                     )
-            wait_for_server(shipping, self.master, scope, self._pool)
+            if is_there:
+                follow(shipping).wait(scope)
+            else:
+                wait_for_server(shipping, self.master, scope, self._pool)
 
     def open(self, scope: Scope) -> None:
         """Return when there is a session; if there was none, one without nodes.  Raises as `ship`."""

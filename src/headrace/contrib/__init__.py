@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.contrib import (
     cluster_resolver,
     crf,
+    distributions,
     framework,
     layers,
     learn,
@@ -32,6 +33,7 @@ if not TYPE_CHECKING:
 __all__ = [
     "cluster_resolver",
     "crf",
+    "distributions",
     "framework",
     "layers",
     "learn",

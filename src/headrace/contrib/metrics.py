@@ -8,10 +8,21 @@ from headrace.base.lazy import names_of as _names_of
 from headrace.unmodified.facade import names_beneath as _names_beneath
 
 if TYPE_CHECKING:
+    from headrace.library.contrib.concatenated_metrics import (
+        streaming_concat,
+        streaming_dynamic_auc,
+    )
+    from headrace.library.contrib.correlation_metrics import (
+        cohen_kappa,
+        streaming_covariance,
+        streaming_pearson_correlation,
+    )
     from headrace.library.contrib.metrics import (
         accuracy,
         aggregate_metric_map,
         aggregate_metrics,
+        count,
+        sparse_recall_at_top_k,
         streaming_accuracy,
         streaming_auc,
         streaming_false_negatives,
@@ -43,24 +54,17 @@ if TYPE_CHECKING:
         streaming_true_positives,
         streaming_true_positives_at_thresholds,
     )
-    from headrace.library.contrib.more_metrics import (
+    from headrace.library.contrib.threshold_metrics import (
         PrecisionRecallData,
-        cohen_kappa,
-        count,
         f1_score,
         precision_at_recall,
         precision_recall_at_equal_thresholds,
         recall_at_precision,
-        sparse_recall_at_top_k,
-        streaming_concat,
-        streaming_covariance,
         streaming_curve_points,
-        streaming_dynamic_auc,
         streaming_false_negative_rate,
         streaming_false_negative_rate_at_thresholds,
         streaming_false_positive_rate,
         streaming_false_positive_rate_at_thresholds,
-        streaming_pearson_correlation,
     )
     from headrace.library.sorting import (
         confusion_matrix,
@@ -70,7 +74,8 @@ else:
         __name__,
         {
             "headrace.library.contrib.metrics": (
-                "accuracy aggregate_metric_map aggregate_metrics streaming_accuracy streaming_auc "
+                "accuracy aggregate_metric_map aggregate_metrics count sparse_recall_at_top_k "
+                "streaming_accuracy streaming_auc "
                 "streaming_false_negatives streaming_false_negatives_at_thresholds "
                 "streaming_false_positives streaming_false_positives_at_thresholds streaming_mean "
                 "streaming_mean_absolute_error streaming_mean_cosine_distance streaming_mean_iou "
@@ -84,13 +89,17 @@ else:
                 "streaming_true_negatives_at_thresholds streaming_true_positives "
                 "streaming_true_positives_at_thresholds"
             ),
-            "headrace.library.contrib.more_metrics": (
-                "PrecisionRecallData cohen_kappa count f1_score precision_at_recall "
-                "precision_recall_at_equal_thresholds recall_at_precision sparse_recall_at_top_k "
-                "streaming_concat streaming_covariance streaming_curve_points streaming_dynamic_auc "
-                "streaming_false_negative_rate streaming_false_negative_rate_at_thresholds "
-                "streaming_false_positive_rate streaming_false_positive_rate_at_thresholds "
-                "streaming_pearson_correlation"
+            "headrace.library.contrib.concatenated_metrics": "streaming_concat streaming_dynamic_auc",
+            "headrace.library.contrib.correlation_metrics": (
+                "cohen_kappa streaming_covariance streaming_pearson_correlation"
+            ),
+            "headrace.library.contrib.threshold_metrics": (
+                "PrecisionRecallData f1_score precision_at_recall "
+                "precision_recall_at_equal_thresholds recall_at_precision "
+                "streaming_curve_points streaming_false_negative_rate "
+                "streaming_false_negative_rate_at_thresholds "
+                "streaming_false_positive_rate "
+                "streaming_false_positive_rate_at_thresholds"
             ),
             "headrace.library.sorting": "confusion_matrix",
         },

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from headrace.training.contrib.opt.lars import (
         LARSOptimizer,
     )
+    from headrace.training.contrib.opt.replicas import (
+        ElasticAverageCustomGetter,
+        ElasticAverageOptimizer,
+        ModelAverageCustomGetter,
+        ModelAverageOptimizer,
+    )
+    from headrace.training.contrib.opt.shampoo import ShampooOptimizer
     from headrace.training.contrib.opt.signs import (
         AddSignOptimizer,
         PowerSignOptimizer,
@@ -50,6 +57,11 @@ else:
             ),
             "headrace.training.contrib.opt.external": "ExternalOptimizerInterface ScipyOptimizerInterface",
             "headrace.training.contrib.opt.lars": "LARSOptimizer",
+            "headrace.training.contrib.opt.replicas": (
+                "ElasticAverageCustomGetter ElasticAverageOptimizer ModelAverageCustomGetter "
+                "ModelAverageOptimizer"
+            ),
+            "headrace.training.contrib.opt.shampoo": "ShampooOptimizer",
             "headrace.training.contrib.opt.signs": (
                 "AddSignOptimizer PowerSignOptimizer get_cosine_decay_fn get_linear_decay_fn "
                 "get_restart_decay_fn"
@@ -67,15 +79,20 @@ __all__ = [
     "AdamWOptimizer",
     "AddSignOptimizer",
     "DecoupledWeightDecayExtension",
+    "ElasticAverageCustomGetter",
+    "ElasticAverageOptimizer",
     "ExternalOptimizerInterface",
     "LARSOptimizer",
     "LazyAdamOptimizer",
+    "ModelAverageCustomGetter",
+    "ModelAverageOptimizer",
     "MomentumWOptimizer",
     "MovingAverageOptimizer",
     "MultitaskOptimizerWrapper",
     "NadamOptimizer",
     "PowerSignOptimizer",
     "ScipyOptimizerInterface",
+    "ShampooOptimizer",
     "VariableClippingOptimizer",
     "clip_gradients_by_global_norm",
     "extend_with_decoupled_weight_decay",

@@ -18,25 +18,31 @@ if TYPE_CHECKING:
         LSTMBlockWrapper,
         TimeReversedFusedRNN,
     )
-    from headrace.library.contrib.more_rnn_cells import (
-        CFNCell,
-        GLSTMCell,
+    from headrace.library.contrib.cell_bases import (
+        LayerRNNCell,
+    )
+    from headrace.library.contrib.independent_cells import (
         IndRNNCell,
         IndyGRUCell,
         IndyLSTMCell,
-        LayerNormLSTMCell,
-        LayerRNNCell,
+    )
+    from headrace.library.contrib.light_cells import (
+        CFNCell,
+        GLSTMCell,
         MinimalRNNCell,
         SRUCell,
+    )
+    from headrace.library.contrib.normalized_cells import (
+        LayerNormBasicLSTMCell,
+        LayerNormLSTMCell,
+        WeightNormLSTMCell,
     )
     from headrace.library.contrib.rnn_cells import (
         CoupledInputForgetGateLSTMCell,
         IntersectionRNNCell,
-        LayerNormBasicLSTMCell,
         NASCell,
         PhasedLSTMCell,
         UGRNNCell,
-        WeightNormLSTMCell,
     )
     from headrace.library.contrib.rnn_stacks import (
         stack_bidirectional_dynamic_rnn,
@@ -83,13 +89,13 @@ else:
                 "FusedRNNCell FusedRNNCellAdaptor GRUBlockCell GRUBlockCellV2 LSTMBlockCell "
                 "LSTMBlockFusedCell LSTMBlockWrapper TimeReversedFusedRNN"
             ),
-            "headrace.library.contrib.more_rnn_cells": (
-                "CFNCell GLSTMCell IndRNNCell IndyGRUCell IndyLSTMCell LayerNormLSTMCell LayerRNNCell "
-                "MinimalRNNCell SRUCell"
-            ),
+            "headrace.library.contrib.cell_bases": "LayerRNNCell",
+            "headrace.library.contrib.independent_cells": "IndRNNCell IndyGRUCell IndyLSTMCell",
+            "headrace.library.contrib.light_cells": "CFNCell GLSTMCell MinimalRNNCell SRUCell",
+            "headrace.library.contrib.normalized_cells": "LayerNormBasicLSTMCell LayerNormLSTMCell WeightNormLSTMCell",
             "headrace.library.contrib.rnn_cells": (
-                "CoupledInputForgetGateLSTMCell IntersectionRNNCell LayerNormBasicLSTMCell NASCell "
-                "PhasedLSTMCell UGRNNCell WeightNormLSTMCell"
+                "CoupledInputForgetGateLSTMCell IntersectionRNNCell NASCell "
+                "PhasedLSTMCell UGRNNCell"
             ),
             "headrace.library.contrib.rnn_stacks": (
                 "stack_bidirectional_dynamic_rnn stack_bidirectional_rnn transpose_batch_time"

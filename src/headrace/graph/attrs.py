@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
+from headrace.base.text import snake
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.graph.registry import AttrDef
@@ -27,8 +28,7 @@ def coerce(definition: AttrDef, value: Any, op_name: str) -> Any:
     if kind.startswith("list("):
         if not isinstance(value, (list, tuple)):
             raise TypeError(
-                f"Expected list for attr {definition.name}, obtained {type(value).__name__} instead: "
-                f"{value!r:.80} (op {op_name})"
+                f"Expected list for {definition.name!r} argument to {snake(op_name)!r} Op, not {value!r:.80}."
             )
         return [_coerce(kind[5:-1], item, definition, op_name) for item in value]
     return _coerce(kind, value, definition, op_name)
@@ -51,11 +51,11 @@ def _coerce(kind: str, value: Any, definition: AttrDef, op_name: str) -> Any:
             return value.encode() if isinstance(value, str) else value
         if kind in ("tensor", "func"):
             return value
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, NotImplementedError) as error:  # the last for tensors
         said = f": {error}"
     if kind == "shape":
         raise TypeError(
-            f"Error converting {value!r:.80} (arg name = {definition.name}) to a TensorShape, for op {op_name}{said}"
+            f"Error converting {definition.name} to a TensorShape{said}: it is {value!r:.80}, for op {op_name}"
         )
     raise TypeError(
         f"Expected {_KINDS.get(kind, kind)} for argument {definition.name!r} not {value!r:.80}, in op {op_name}{said}"

@@ -193,10 +193,8 @@ def _sliced(op: Operation, depth: int) -> Shape:
 
 
 _PUBLIC = frozenset(
-    (
-        "Const Shape Size Rank Range Cast Concat ConcatV2 Pack Unpack Split Fill Equal NotEqual StopGradient Identity "
-        "BroadcastTo"
-    ).split()
+    "Const Shape Size Rank Range Cast Concat ConcatV2 Pack Unpack Split Fill Equal NotEqual Identity "
+    "StopGradient".split()
 )
 
 

@@ -11,19 +11,20 @@ Source of names and order: what TF 1.15's core/common_runtime/function.cc and lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.device import merge as merged_device
-from headrace.base.traits import CALLS_FUNCTION, ENTER
+from headrace.base.traits import CALLS_FUNCTION, ENTER, NEXT_ITERATION
 from headrace.codec import protos as pb
 from headrace.graph import registry
 from headrace.graph.build import add_node
 from headrace.graph.function_library import Body, Function, has_effects
 from headrace.graph.graph import Graph
+from headrace.graph.handles import behind
 from headrace.graph.operation import Operation, infer_shapes
 from headrace.graph.tensor import Tensor
 
@@ -72,11 +73,14 @@ class Site:
         inputs: Sequence[Tensor],
         name: str,
         controls: Sequence[Operation] = (),
+        beside: Operation | None = None,
         **attrs: Any,
     ) -> Operation:
-        """One more node, of op `kind`."""
+        """One more node, of op `kind`; placed with `beside` instead of with the call."""
         spec = registry.get(kind)
         waits = [*controls] if inputs or self.pivot is None else [*controls, self.pivot]
+        if beside is not None:
+            attrs["_class"] = [b"loc:@" + beside.name.encode()]
         op = add_node(
             self.graph,
             spec,
@@ -84,7 +88,7 @@ class Site:
             list(inputs),
             attrs,
             control_inputs=waits,
-            device=self.device,
+            device=self.device if beside is None else beside.device,
             apply_scopes=False,
         )
         op._where = self._where
@@ -321,7 +325,7 @@ class _Inlined:
     def run(self, body: Body) -> Replaced:
         later: list[tuple[Operation, int, Tensor]] = []
         effects = body.effects()
-        for op in body.graph.get_operations():
+        for op in _inputs_first(body.graph.get_operations()):
             if op in self._done:
                 continue
             if CALLS_FUNCTION in op.traits:
@@ -403,6 +407,36 @@ class _Inlined:
         return attrs
 
 
+def _inputs_first(ops: Sequence[Operation]) -> Sequence[Operation]:
+    """All of a graph's nodes, each after what it takes; a loop got more inputs if it was differentiated."""
+    if all(
+        source.id < op.id or NEXT_ITERATION in source.traits
+        for op in ops
+        for source in _sources(op)
+    ):
+        return ops
+    found: dict[Operation, None] = {}
+    for first in ops:
+        waiting = [first]
+        while waiting:
+            op = waiting[-1]
+            missing = [
+                source
+                for source in _sources(op)
+                if source not in found and NEXT_ITERATION not in source.traits
+            ]
+            if missing and op not in found:
+                waiting.extend(missing)
+            else:
+                found[waiting.pop()] = None
+    return list(found)
+
+
+def _sources(op: Operation) -> Iterator[Operation]:
+    yield from (tensor.op for tensor in op.inputs)
+    yield from op.control_inputs
+
+
 # -- calls ------------------------------------------------------------------------------------
 
 
@@ -419,13 +453,17 @@ def called(op: Operation, attr: str) -> Function:
 
 
 def symbolic_gradient(op: Operation, grads: Sequence[Any]) -> Any:
-    """The gradient of a call of a function by its name: one SymbolicGradient node."""
+    """The gradient of a call of a function, by its name or of the one in attr `f`: one SymbolicGradient node."""
     taken = [
         registry.get("ZerosLike")(tensor, name="zeros_like") if grad is None else grad
         for tensor, grad in zip(op.outputs, grads, strict=True)
     ]
-    types = [tensor.dtype.base_dtype for tensor in op.inputs]
-    reference = pb.NameAttrList(name=op.type)
+    types = []
+    for tensor in op.inputs:
+        known = behind(tensor)
+        types.append(tensor.dtype.base_dtype if known is None else known[0])
+    called_by = op.attrs.get("f")
+    reference = pb.NameAttrList(name=op.type if called_by is None else called_by.name)
     if "_disable_call_shape_inference" in op.attrs:
         reference.attr["_disable_call_shape_inference"].b = True
     return registry.get("SymbolicGradient")(

@@ -19,6 +19,7 @@ from headrace.graph.collections import VARIABLE_COLLECTIONS
 from headrace.graph.function_def import definition_of
 from headrace.graph.function_library import Body, Function
 from headrace.graph.graph import Graph, Operation
+from headrace.graph.handles import stands_for
 from headrace.graph.registry import OPS, OpSpec
 from headrace.graph.tensor import Tensor
 
@@ -31,6 +32,7 @@ class FuncGraph(Graph):
     """
 
     building_function = _building_function = True
+    functional_flow = True
 
     def __init__(self, name: str, outer: Graph | None = None) -> None:
         super().__init__()
@@ -44,10 +46,12 @@ class FuncGraph(Graph):
             self._collections[key] = self.outer_graph.get_collection_ref(key)
         self.arguments: list[Tensor] = []
         self.captured: dict[Tensor, Tensor] = {}
+        self._outside: dict[Tensor, Tensor] = {}
         self.outputs: list[Tensor] = []
         self.control_outputs: list[Operation] = []
         self.structured_input_signature: Any = None
         self.structured_outputs: Any = None
+        self.automatic_dependencies = False
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -73,9 +77,16 @@ class FuncGraph(Graph):
         self, dtype: dtypes.DType, shape: TensorShape | None = None, name: str | None = None
     ) -> Tensor:
         """One more argument."""
-        tensor = self._placeholder(dtype, shape or TensorShape(None), name or "arg")
+        unknown = TensorShape(None)
+        tensor = self._placeholder(dtype, unknown if shape is None else shape, name or "arg")
         self.arguments.append(tensor)
         return tensor
+
+    def outside_of(self, inside: Tensor) -> Tensor | None:
+        """What was captured as `inside`."""
+        if len(self._outside) != len(self.captured):
+            self._outside = {found: each for each, found in self.captured.items()}
+        return self._outside.get(inside)
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
         """What stands inside for a tensor of the graph around."""
@@ -85,7 +96,9 @@ class FuncGraph(Graph):
         if found is None:
             dtype = tensor.dtype.base_dtype
             found = self._placeholder(dtype, tensor.shape, name or self.captures_are_called(tensor))
-            found.op._captured = tensor
+            if self.functional_flow:
+                found.op.attrs["_user_specified_name"] = (name or tensor.op.name).encode()
+            stands_for(found, tensor)
             self.captured[tensor] = found
         return found
 
@@ -159,6 +172,10 @@ class FuncGraph(Graph):
             yield
 
     def _has(self, element: Any) -> bool:
+        if hasattr(element, "_handle"):
+            element = (
+                element.op
+            )  # of a resource variable: what makes its handle, or what changed it
         graph = getattr(element, "graph", None)
         return graph is self or not isinstance(graph, Graph)
 
@@ -178,7 +195,7 @@ class FuncGraph(Graph):
 
         attrs: of its FunctionDef.  Raises ValueError: there is a function of that name.
         """
-        body = self.body
+        body = Body(self, self.inputs, [*self.outputs], [*self.control_outputs])
         function = Function(
             name or self.name,
             self.library,

@@ -68,14 +68,13 @@ def definition_of(
     signature = proto.signature
     signature.name = name
     source: dict[Tensor, str] = {}
+    given = output_names or [tensor.op.name for tensor in body.outputs]
+    results = [names.argument(each) for each in given]
     for at, tensor in enumerate(body.inputs):
         argument = names.argument(tensor.op.name)
         signature.input_arg.add(name=argument, type=tensor.dtype.base_dtype.as_datatype_enum)
         source[tensor] = argument
-        shape = attr_values.to_proto([TensorShape(tensor._raw)])
-        proto.arg_attr[at].attr["_output_shapes"].CopyFrom(shape)
-    given = output_names or [tensor.op.name for tensor in body.outputs]
-    results = [names.argument(each) for each in given]
+        _describe(tensor, proto.arg_attr[at].attr)
     for result, tensor in zip(results, body.outputs, strict=True):
         signature.output_arg.add(name=result, type=tensor.dtype.base_dtype.as_datatype_enum)
     arguments = {tensor.op for tensor in body.inputs}
@@ -94,6 +93,15 @@ def definition_of(
             value if isinstance(value, pb.AttrValue) else attr_values.to_proto(value)
         )
     return proto
+
+
+def _describe(argument: Tensor, attrs: Any) -> None:
+    """What is known of an argument: its shape, and what its placeholder has beyond its schema."""
+    for key, value in argument.op.attrs.items():
+        if key.startswith("_"):
+            attrs[key].CopyFrom(attr_values.to_proto(value))
+    if argument.dtype.base_dtype is not dtypes.resource:
+        attrs["_output_shapes"].CopyFrom(attr_values.to_proto([TensorShape(argument._raw)]))
 
 
 def _node(
@@ -135,26 +143,42 @@ def _output_name(
     raise AssertionError(f"{tensor.name} is no output of its node")
 
 
-def imported_body(definition: pb.FunctionDef, library: Library) -> Body:
-    """The body of a FunctionDef.  Raises InvalidArgument, NotFound (an op or function that is not known)."""
+def imported_body(
+    definition: pb.FunctionDef,
+    library: Library,
+    graph: Graph | None = None,
+    shapes: Sequence[TensorShape] = (),
+) -> Body:
+    """The body of a FunctionDef.  Raises InvalidArgument, NotFound (an op or function that is not known).
+
+    graph: where its nodes go, by default a graph of their own.  shapes: of the arguments.
+    """
     name = definition.signature.name
     if definition.signature.attr:
         raise errors.unimplemented(
             f"function {name!r} has attrs ({', '.join(a.name for a in definition.signature.attr)}), so that it is a "
             "different one for each of its callers; headrace takes functions whose types are given"
         )
-    graph = Graph()
-    graph._library = library
+    if graph is None:
+        graph = Graph()
+        graph._library = library
     graph.strict_shapes = False
     try:
-        return _Import(definition, graph, library).body()
+        return _Import(definition, graph, library, shapes).body()
     except (ValueError, TypeError, KeyError) as error:
         raise errors.invalid_argument(f"function {name!r} cannot be used: {error}") from error
 
 
 class _Import:
-    def __init__(self, definition: pb.FunctionDef, graph: Graph, library: Library) -> None:
+    def __init__(
+        self,
+        definition: pb.FunctionDef,
+        graph: Graph,
+        library: Library,
+        shapes: Sequence[TensorShape],
+    ) -> None:
         self._definition, self._graph, self._library = definition, graph, library
+        self._shapes = shapes
         self._at: dict[str, int] = {}  # of node outputs: "node:output:index" -> number
         self._arguments: list[str] = []
 
@@ -164,6 +188,9 @@ class _Import:
         for at, argument in enumerate(definition.signature.input_arg):
             self._arguments.append(argument.name)
             self._add_argument(proto, argument, definition.arg_attr.get(at))
+            if at < len(self._shapes):
+                shape = proto.node[at].attr["shape"]
+                shape.CopyFrom(attr_values.to_proto(self._shapes[at]))
         specs = {node.name: self._outputs(node) for node in definition.node_def}
         for node in definition.node_def:
             copy = proto.node.add()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from headrace.base import errors
 from headrace.base.traits import PLACEHOLDER
 from headrace.graph import registry
-from headrace.graph.expansion import Expansion, Site
+from headrace.graph.function_def import imported_body
 from headrace.graph.function_library import Body, Function
 from headrace.graph.graph import Graph
 from headrace.graph.tensor import Tensor
@@ -28,24 +28,25 @@ def gradient_of(function: Function) -> Body:
 def _derived(function: Function) -> Body:
     from headrace.graph.gradients import gradients
 
-    body = function.body
-    to = Expansion()
-    graph = to.graph
-    graph.share_library(body.graph)
-    arguments = [_argument(graph, tensor, f"x_{at}") for at, tensor in enumerate(body.inputs)]
-    site = Site(to, function.name, "", arguments, [], None, 0, None)
-    found = site.body(body, arguments)
+    graph = Graph()
+    graph._library = function.library.fork()  # branches and loops in it get functions of their own
+    body = imported_body(function.definition, graph.library, graph)
     grads = [_argument(graph, tensor, f"dy_{at}") for at, tensor in enumerate(body.outputs)]
-    wanted = [(y, dy) for y, dy in zip(found.outputs, grads, strict=True) if _has_gradient(y)]
-    graph.infer_shapes = True
+    wanted = [(y, dy) for y, dy in zip(body.outputs, grads, strict=True) if _has_gradient(y)]
     with graph.as_default():
         ys = [y for y, _ in wanted]
-        made = gradients(ys, arguments, [dy for _, dy in wanted]) if ys else [None] * len(arguments)
+        xs = list(body.inputs)
+        made = gradients(ys, xs, [dy for _, dy in wanted]) if ys else [None] * len(xs)
         results = [
-            registry.get("ZerosLike")(x) if dx is None else _dense(dx, function)
-            for x, dx in zip(arguments, made, strict=True)
+            _zeros(x) if dx is None else _dense(dx, function)
+            for x, dx in zip(xs, made, strict=True)
         ]
-    return Body(graph, [*arguments, *grads], results, found.done)
+    return Body(graph, [*xs, *grads], results, body.control_outputs)
+
+
+def _zeros(tensor: Tensor) -> Tensor:
+    made: Tensor = registry.get("ZerosLike")(tensor, name="zeros_like")
+    return made
 
 
 def _has_gradient(tensor: Tensor) -> bool:
@@ -56,7 +57,7 @@ def _has_gradient(tensor: Tensor) -> bool:
 def _argument(graph: Graph, like: Tensor, name: str) -> Tensor:
     dtype = like.dtype.base_dtype
     op = graph.add_operation(
-        name,
+        graph.unique_name(name),
         "Placeholder",
         registry.get("Placeholder"),
         [],

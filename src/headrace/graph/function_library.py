@@ -92,6 +92,13 @@ class Function:
                 self._body = imported_body(self.definition, self.library)
             return self._body
 
+    def freeze(self) -> None:
+        """Be what the body is now, whatever becomes of its graph."""
+        with self._lock:
+            if self._define is not None:
+                self._definition = self.definition
+                self._define = self._body = None
+
     @property
     def signature(self) -> pb.OpDef:
         """Its arguments and results, as an op's."""
@@ -138,6 +145,12 @@ class Library:
     def __init__(self) -> None:
         self._functions: dict[str, Function] = {}
         self._lock = threading.RLock()
+
+    def fork(self) -> Library:
+        """One that begins with the same functions, and gets others of its own."""
+        made = Library()
+        made._functions.update(self._functions)
+        return made
 
     def __len__(self) -> int:
         return len(self._functions)
@@ -214,7 +227,7 @@ class Library:
         name = definition.signature.name
         known = self._functions.get(name)
         if known is not None:
-            if known.definition != definition:
+            if not same_function(known.definition, definition):
                 raise errors.invalid_argument(
                     f"Cannot add function '{name}' because a different function with the same name already exists."
                 )
@@ -258,6 +271,35 @@ class Library:
             for node in function.definition.node_def:
                 waiting.extend(_names_of(node))
         return [each for each in self if each.name in found]
+
+
+def same_function(one: pb.FunctionDef, other: pb.FunctionDef) -> bool:
+    """Whether both say the same; what is only known of arguments, the order of nodes and attrs of '_' do not count."""
+    return one == other or _compared(one) == _compared(other)
+
+
+def _compared(definition: pb.FunctionDef) -> Any:
+    return (
+        definition.signature.SerializeToString(deterministic=True),
+        _public(definition.attr),
+        dict(definition.ret),
+        dict(definition.control_ret),
+        {node.name: _node_compared(node) for node in definition.node_def},
+    )
+
+
+def _node_compared(node: pb.NodeDef) -> Any:
+    data = [text for text in node.input if not text.startswith("^")]
+    controls = {text for text in node.input if text.startswith("^")}
+    return node.op, node.device, data, controls, _public(node.attr)
+
+
+def _public(attrs: Any) -> dict[str, bytes]:
+    return {
+        key: value.SerializeToString(deterministic=True)
+        for key, value in attrs.items()
+        if not key.startswith("_")
+    }
 
 
 def names_of(op_type: str, values: Iterable[Any]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from headrace.base.traits import EXIT
 from headrace.graph import registry
 from headrace.graph.control_flow import is_loop_switch
 from headrace.graph.convert import convert
+from headrace.graph.crossing import Crossing
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.loop_gradients import LoopGradient, LoopGradients
@@ -175,7 +176,8 @@ def gradients(
         y_tensors = [_element(y, f"y_{index}") for index, y in enumerate(ys)]
         x_tensors = [_x_tensor(x, f"x_{index}") for index, x in enumerate(xs)]
         stop_tensors = [_x_tensor(x, f"stop_{index}") for index, x in enumerate(stops)]
-        work = _Backward(scope, colocate_gradients_with_ops, gate_gradients, method)
+        crossing = Crossing([*y_tensors, *x_tensors], x_tensors)
+        work = _Backward(scope, colocate_gradients_with_ops, gate_gradients, method, crossing)
         for index, (y, grad) in enumerate(zip(y_tensors, given, strict=True)):
             with work.colocated(y.op):
                 work.add(y, _initial(y, grad, index))
@@ -280,7 +282,11 @@ def _check_class(y: Tensor, grad: Tensor) -> None:
 class _Backward:
     """One call of `gradients`: what is between xs and ys, and the gradients that have arrived."""
 
-    def __init__(self, scope: str, colocate: bool, gate: bool, method: int) -> None:
+    def __init__(
+        self, scope: str, colocate: bool, gate: bool, method: int, crossing: Crossing
+    ) -> None:
+        self._graph: Graph = get_default_graph()
+        self._crossing = crossing
         self._scope = scope
         self._colocate = colocate
         self._gate = gate
@@ -295,7 +301,7 @@ class _Backward:
 
     def prepare(self, ys: list[Tensor], xs: list[Tensor]) -> None:
         """Find the ops between xs and ys, and how many gradients each has to wait for."""
-        reached = _reached({x.op for x in xs})
+        reached = _reached({x.op for x in xs}, self._crossing)
         queue = deque(y.op for y in ys)
         order = []
         while queue:
@@ -304,7 +310,7 @@ class _Backward:
                 reached.discard(op)
                 self._between.add(op)
                 order.append(op)
-                queue.extend(tensor.op for tensor in op.inputs)
+                queue.extend(tensor.op for tensor in self._crossing.inputs(op))
         for op in order:  # grows: all exits of a loop take part if one does
             if EXIT in op.traits:
                 with self.colocated(op):
@@ -312,7 +318,7 @@ class _Backward:
                 order.extend(other for other in exits if other not in self._between)
                 self._between.update(exits)
         for op in order:
-            for tensor in op.inputs:
+            for tensor in self._crossing.inputs(op):
                 if tensor.op in self._between:
                     self._pending[tensor.op] = self._pending.get(tensor.op, 0) + 1
 
@@ -329,14 +335,18 @@ class _Backward:
                 ready.append(unused.op)
         for x in xs:
             # An x that depends on another x is passed through, not stopped at.
-            if not any(self._pending.get(tensor.op, 0) > 0 for tensor in x.op.inputs):
+            inputs = self._crossing.inputs(x.op)
+            if not any(self._pending.get(tensor.op, 0) > 0 for tensor in inputs):
                 self._stops.add(x.op)
         self._stops.update(tensor.op for tensor in stops)
         while ready:
             op = ready.popleft()
+            inputs = [
+                *self._crossing.inputs(op)
+            ]  # a loop of functions gets more while it is differentiated
             with self.colocated(op):
-                self._step(op)
-            for tensor in op.inputs:
+                self._step(op, inputs)
+            for tensor in inputs:
                 ready.extend(self._arrived(tensor))
 
     def finish(self) -> None:
@@ -367,11 +377,11 @@ class _Backward:
 
     def colocated(self, op: Operation) -> AbstractContextManager[Any]:
         """The colocation scope for nodes made on behalf of `op`."""
-        return op.graph.colocate_with(op) if self._colocate else nullcontext()
+        return self._graph.colocate_with(op) if self._colocate else nullcontext()
 
     # -- one op -------------------------------------------------------------------------------
 
-    def _step(self, op: Operation) -> None:
+    def _step(self, op: Operation, inputs: Sequence[Tensor]) -> None:
         with self._loops.entered(op, outputs=True):
             arrived = [self._aggregate(op, tensor) for tensor in op.outputs]
         if all(grad is None for grad in arrived) or op in self._stops:
@@ -382,11 +392,11 @@ class _Backward:
             if function is None:
                 return
             self._fill_in_zeros(op, arrived)
-            with op.graph.name_scope(op.name + "_grad"), op.graph._original_op(op):
-                found = _checked(op, _as_list(function(op, *arrived)))
+            with self._graph.name_scope(op.name + "_grad"), op.graph._original_op(op):
+                found = _checked(op, inputs, _as_list(function(op, *arrived)))
                 if self._gate and sum(grad is not None for grad in found) > 1:
-                    found = _gated(op.graph, found)
-        for tensor, grad in zip(op.inputs, found, strict=True):
+                    found = _gated(self._graph, found)
+        for tensor, grad in zip(inputs, found, strict=True):
             if grad is not None:
                 self.add(tensor, grad)
 
@@ -430,8 +440,8 @@ class _Backward:
             return total
         tensors = [grad for grad in grads if isinstance(grad, Tensor)]
         if self._method == AggregationMethod.ADD_N:
-            return _add_by_device(op.graph, tensors)
-        with op.graph.name_scope(op.name + "_gradient_sum"):
+            return _add_by_device(self._graph, tensors)
+        with self._graph.name_scope(op.name + "_gradient_sum"):
             running = tensors[0]
             for tensor in tensors[1:]:
                 running = registry.get("AddN")([running, tensor])
@@ -453,7 +463,7 @@ class _Backward:
         return like
 
 
-def _reached(ops: Iterable[Operation]) -> set[Operation]:
+def _reached(ops: Iterable[Operation], crossing: Crossing) -> set[Operation]:
     """`ops` and all that a gradient could come back from to them."""
     reached: set[Operation] = set()
     queue = deque(ops)
@@ -463,18 +473,18 @@ def _reached(ops: Iterable[Operation]) -> set[Operation]:
             reached.add(op)
             for tensor in op.outputs:
                 if is_trainable(tensor):
-                    queue.extend(tensor._consumers)
+                    queue.extend(crossing.consumers(tensor))
     return reached
 
 
-def _checked(op: Operation, grads: list[Any]) -> list[Grad | None]:
-    """What a gradient function returned, checked against the op's inputs."""
-    if len(grads) != len(op.inputs):
+def _checked(op: Operation, inputs: Sequence[Tensor], grads: list[Any]) -> list[Grad | None]:
+    """What a gradient function returned, checked against the inputs that the op had."""
+    if len(grads) != len(inputs):
         raise ValueError(
             f"Num gradients {len(grads)} generated for op {op.name!r} ({op.type}) "
-            f"do not match num inputs {len(op.inputs)}"
+            f"do not match num inputs {len(inputs)}"
         )
-    for index, (tensor, grad) in enumerate(zip(op.inputs, grads, strict=True)):
+    for index, (tensor, grad) in enumerate(zip(inputs, grads, strict=True)):
         if grad is None or isinstance(grad, IndexedSlices):
             continue
         if not isinstance(grad, Tensor):

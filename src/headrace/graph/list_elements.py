@@ -22,6 +22,7 @@ from headrace.base.traits import (
     SWITCH,
 )
 from headrace.graph.const_value import as_shape
+from headrace.graph.handles import standing_for
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 
@@ -34,6 +35,11 @@ def elements_of(handle: Tensor) -> Elements | None:
     passed: list[Tensor] = []
     found: Elements | None = None
     while (found := handle.__dict__.get("_elements")) is None:
+        outside = standing_for(handle)
+        if outside is not None and handle not in passed:
+            passed.append(handle)
+            handle = outside
+            continue
         source = handle.op
         if handle in passed or _PASSING.isdisjoint(source.traits) or not source.inputs:
             break

@@ -530,7 +530,9 @@ def zeros_for(op: Operation, index: int) -> Tensor:
     """Zeros for an output that no gradient arrives at, outside loops."""
     value = op.outputs[index]
     branch = context_of(op)
-    if SWITCH not in op.traits or not isinstance(branch, CondContext):
+    if SWITCH not in op.traits:
+        return _zeros_outside_branches(value)
+    if not isinstance(branch, CondContext):
         return nodes.zeros_like(value)
     other = nodes.switch(op.inputs[0], branch.pred)[1 - branch.branch]
     pivot = nodes.identity(other)
@@ -541,3 +543,16 @@ def zeros_for(op: Operation, index: int) -> Tensor:
     sizes = nodes.shape_of(other)
     with op.graph.control_dependencies([pivot]):
         return nodes.zeros(sizes, value.dtype)
+
+
+def _zeros_outside_branches(value: Tensor) -> Tensor:
+    """Zeros for `value`; where those would be kept for every iteration, of its shape alone."""
+    known = behind(value)
+    if known is not None:
+        return nodes.zeros(nodes.shape_of(value), known[0])
+    if not value.graph.is_loop_body or value.dtype is dtypes.variant:
+        return nodes.zeros_like(value)
+    shape = nodes.known_shape(value)
+    if shape is not None:
+        return nodes.constant(0, value.dtype, shape)
+    return nodes.zeros(nodes.shape_of(value), value.dtype)

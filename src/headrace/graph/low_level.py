@@ -127,6 +127,12 @@ class LowLevel:
     building_function = _building_function = False
     """Whether the nodes made now are a function's."""
 
+    functional_flow = False
+    """Whether branches and loops that are made here are functions, whatever the process's switch."""
+
+    is_loop_body = False
+    """Whether its nodes are those of one iteration of a loop that is a function."""
+
     @property
     def library(self) -> Library:
         """Its functions."""

@@ -74,8 +74,8 @@ class Operation:
         "type",
     )
 
-    _captured: Tensor | None = None
-    """Of a placeholder in a function's body: what it stands for outside."""
+    _flow_graphs: Any = None
+    """Of a branch or loop of functions: their bodies as graphs, once somebody knows them."""
 
     _original_op: Operation | None = None
     """What it was made on behalf of: of a node of a gradient, the node that was differentiated."""
@@ -134,7 +134,8 @@ class Operation:
         """
         from headrace.graph.attrs import from_proto
 
-        self.attrs[name] = from_proto(value) if hasattr(value, "WhichOneof") else value
+        is_proto = hasattr(value, "WhichOneof") and not hasattr(value, "name")  # a function has one
+        self.attrs[name] = from_proto(value) if is_proto else value
         self.graph.version += 1
 
     def _clear_attr(self, name: str) -> None:
@@ -295,6 +296,21 @@ class Operation:
             old._consumers.remove(self)
         self.inputs[index] = tensor
         tensor._consumers.append(self)
+        self.graph.version += 1
+
+    def _add_inputs(self, tensors: Sequence[Tensor]) -> None:
+        """Take these, too, after the inputs that there are; attrs that count them are the caller's business."""
+        for tensor in tensors:
+            self.inputs.append(tensor)
+            tensor._consumers.append(self)
+        self.graph.version += 1
+
+    def _add_outputs(self, like: Sequence[Tensor]) -> None:
+        """Give more outputs, of the dtypes and shapes of these; attrs that count them are the caller's business."""
+        for tensor in like:
+            made = Tensor(self, len(self.outputs), tensor.dtype.base_dtype)
+            made._raw = tensor._raw
+            self.outputs.append(made)
         self.graph.version += 1
 
     def _set_device(self, device: Any) -> None:

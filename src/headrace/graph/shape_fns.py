@@ -116,6 +116,29 @@ class ShapeContext:
             )
         return shape
 
+    def with_size(self, arg: int | str, size: int, axis: int = 0) -> Shape:
+        """Shape of an input that has `size` elements along `axis` if that is known."""
+        shape = self.shape(arg)
+        found = None if shape is None else shape[axis]
+        if found not in (None, size):
+            raise ValueError(f"Dimension must be {size} but is {found}: that of {self._name(arg)}")
+        return shape
+
+    def with_sparse(self, indices: int | str, values: int | str, sizes: int | str) -> None:
+        """The parts of a sparse tensor.  Raises ValueError where they do not fit each other."""
+        where, given, whole = (
+            self.with_rank(arg, rank) for arg, rank in ((indices, 2), (values, 1), (sizes, 1))
+        )
+        assert where is not None
+        assert given is not None
+        assert whole is not None
+        for what, mine, other in (
+            ("Number of elements in index ({}) and values ({}) do not match", where[0], given[0]),
+            ("Index rank ({}) and shape rank ({}) do not match", where[1], whole[0]),
+        ):
+            if mine is not None and other is not None and mine != other:
+                raise ValueError(f"{what.format(mine, other)}.: {self._name(indices)}")
+
     def _name(self, arg: int | str) -> str:
         tensor = self.op.inputs[self.index(arg)]
         label = arg if isinstance(arg, str) else f"input {arg}"

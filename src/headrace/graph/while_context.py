@@ -277,10 +277,15 @@ def within(shape: Shape, limit: Shape) -> bool:
     return all(wanted is None or wanted == size for size, wanted in zip(shape, limit, strict=True))
 
 
-def _set_invariant(outside: Tensor, inside: Tensor, shape: Shape) -> None:
+def check_start(outside: Tensor, shape: Shape) -> None:
+    """Raises ValueError: a loop variable begins with what `shape`, that it is to have, does not allow."""
     if not within(outside.raw_shape, shape):
         raise ValueError(
             f"The shape invariant specified for {outside.name} is not compatible with the initial shape of the loop "
             f"variable: it starts with {shape_rules.text(outside.raw_shape)}, not within {shape_rules.text(shape)}"
         )
+
+
+def _set_invariant(outside: Tensor, inside: Tensor, shape: Shape) -> None:
+    check_start(outside, shape)
     inside._raw = shape

@@ -2,7 +2,7 @@
 
 Called by: users.  Threads: as graph.
 Source: TF 1.15 behaviour (python/ops/control_flow_ops.py); node names and the texts of assertions, which are
-constants in graphs, as 2.21.  switch_case is a chain of conds here; TensorFlow's graphs have functions in their place.
+constants in graphs, as 2.21.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.ops.array.packing import stack
 from headrace.ops.flow.asserts import Assert
 from headrace.ops.flow.control_flow import cond
 from headrace.ops.math.casting import cast
-from headrace.ops.math.comparisons import equal, less_equal
+from headrace.ops.math.comparisons import less_equal
 from headrace.ops.math.reductions import reduce_sum
 
 __all__ = ["case", "switch_case"]
@@ -125,6 +125,8 @@ def switch_case(
     branch_index: int32 [].  branch_fns: a list of functions, of pairs (int, function), or a dict.
     Raises TypeError (what is neither int nor callable), ValueError (indices that are not 0, 1, …).
     """
+    from headrace.ops.flow.functional_cond import functional_case
+
     functions = _indexed(branch_fns, default)
     with name_scope(name, "switch_case", [branch_index]):
         index = convert(branch_index, None, "branch_index")
@@ -132,10 +134,7 @@ def switch_case(
             raise TypeError(
                 f"'branch_index' must be an integer Tensor, got {index.dtype}: {index.name} must be int32"
             )
-        chosen = functions[-1]
-        for number in reversed(range(len(functions) - 1)):
-            chosen = partial(cond, equal(index, number), functions[number], chosen)
-        return chosen()
+        return functional_case(index, functions)
 
 
 def _indexed(given: Any, default: Action | None) -> list[Action]:

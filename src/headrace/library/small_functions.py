@@ -19,7 +19,7 @@ from headrace.graph.custom_gradient import custom_gradient
 from headrace.graph.gradients import AggregationMethod, gradients
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
-from headrace.ops.array.constants import constant, zeros
+from headrace.ops.array.constants import constant, zeros, zeros_like
 from headrace.ops.array.joining import concat
 from headrace.ops.array.packing import stack
 from headrace.ops.array.shapes import expand_dims, reshape, shape, size
@@ -53,10 +53,10 @@ def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Tensor:
     """A polynomial at x, by Horner's rule; coeffs: a list, that of the highest power first.  Raises ValueError."""
     if not isinstance(coeffs, list):
         raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs)}.")
-    with name_scope(name, "polyval", [*coeffs, x]):
+    with name_scope(name, "polyval", [*coeffs, x]) as scope:
         x = convert(x, name="x")
         if not coeffs:
-            return make.ZerosLike(x, name=name)  # type: ignore[no-any-return]
+            return zeros_like(x, name=scope)
         parts = [
             convert(
                 each, x.dtype.base_dtype if not isinstance(each, Tensor) else None, f"coeff_{at}"

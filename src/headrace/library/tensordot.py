@@ -66,7 +66,7 @@ def _paired(a: Tensor, axes: Any) -> tuple[Any, Any]:
             raise ValueError(f"`axes` must be at least 0, not {count}")
         if a.raw_shape is None:
             whole = rank(a)
-            return arange(make.Sub(whole, count, name="sub"), whole), list(range(count))
+            return arange(make.Sub(whole, count, name="sub"), whole), arange(count)
         if count > len(a.raw_shape):
             raise ValueError(
                 f"`axes` must not be larger than the number of dimensions of tensor {a}: axes is {count}"

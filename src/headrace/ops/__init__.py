@@ -46,7 +46,7 @@ ON_DEMAND = {
         "barriers dataset_batches dataset_choices dataset_files dataset_functions dataset_groups dataset_ops "
         "dataset_sources iterator_ops optionals staging tensor_list_arrays tensor_list_calls tensor_lists"
     ),
-    "flow": "functional markers",
+    "flow": "functional functional_cond functional_while markers",
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches resizing sampling suppression",
     "audio": "spectrograms wav",

@@ -8,7 +8,7 @@ Called by: client.local, serve.worker.registered.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -16,18 +16,19 @@ from headrace.base.traits import CONTROL_FLOW
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan import explain
-from headrace.plan.compile_dataflow import compile_dataflow
 from headrace.plan.emit import emit
 from headrace.plan.functions import functions_of
 from headrace.plan.ir import Request
 from headrace.plan.passes import versions
 from headrace.plan.prune import Pruned
 from headrace.plan.structure import Unstructured
-from headrace.run.exec.dataflow import DataflowProgram
 from headrace.run.exec.kernel import Memos
 from headrace.run.exec.program import Program
 
-Compiled = Program | DataflowProgram
+if TYPE_CHECKING:
+    from headrace.run.exec.dataflow import DataflowProgram
+
+Compiled: TypeAlias = "Program | DataflowProgram"
 
 
 def compile_program(
@@ -58,6 +59,8 @@ def compile_program(
             return emit(step, before)
         except Unstructured as error:
             why = f"since {error}"
+    from headrace.plan.compile_dataflow import compile_dataflow  # few programs need it
+
     if explain.enabled:
         explain.general(pruned.ops, why)
     return compile_dataflow(pruned, args, returns, devices, memos, xp, _functions)

@@ -44,7 +44,7 @@ DECIDE: Final = "decide"
 NOTHING: frozenset[int] = frozenset()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Instr:
     """outputs = kernel(*inputs).
 
@@ -133,7 +133,7 @@ class Values:
         return frozenset(self.references | self.aliases)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Request:
     """What a step is wanted for, the same for all of its versions.
 
@@ -156,7 +156,7 @@ class Request:
         return Infos(self.pruned, self.devices, self.memos, self.functions)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Step:
     """One version.  results: the values that leave it, as `request.returns`; of a nested step what is wanted of it.
 

@@ -5,6 +5,7 @@ which axes a broadcast is to be summed.  All of that is the same in a step as in
 So a node that others want such a value of runs as one instruction with all it is made of: it looks at the shapes of
 the tensors behind it, and gives what it gave for those last time.  The nodes in between do not run at all; one that
 several such values are made of is in all of their groups.
+Of a large value whose elements are all the same (the gradient of a mean is such) that element is remembered.
 Called by: plan.passes.  Threads: any.
 """
 
@@ -104,7 +105,8 @@ def _memoized(asked: tuple[int, ...]) -> Callable[[Group], Kernel]:
             if before is not None and before[0] == shapes:
                 return before[1]
             made = plain(step, values)
-            if sum(value.size for value in made) <= _MOST_MEMOIZED:
+            made = [_alike(value) for value in made]
+            if sum(_elements(value) for value in made) <= _MOST_MEMOIZED:
                 made = [_kept(value) for value in made]
                 last = shapes, made[0] if single else made
             return made[0] if single else made
@@ -112,6 +114,22 @@ def _memoized(asked: tuple[int, ...]) -> Callable[[Group], Kernel]:
         return run
 
     return build
+
+
+def _alike(value: Any) -> Any:
+    """A large array whose elements have the same bits as a view of one; others as they are."""
+    if value.size <= _MOST_MEMOIZED or not value.flags.c_contiguous:
+        return value
+    flat = value.reshape(-1)
+    bits = flat.view(f"u{value.itemsize}")
+    if bits[0] != bits[-1] or (bits != bits[0]).any():
+        return value
+    return np.broadcast_to(flat[0].copy(), value.shape)
+
+
+def _elements(value: Any) -> int:
+    """How many of them are in memory."""
+    return int(value.size) if any(value.strides) or not value.ndim else 1
 
 
 def _kept(value: Any) -> Any:

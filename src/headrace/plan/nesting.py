@@ -10,8 +10,7 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.base.traits import (
     CONTROL_TRIGGER,
@@ -35,8 +34,7 @@ Conditions = Sequence[tuple[int, bool]]
 _HAND_ON = frozenset((SWITCH, EXIT, NEXT_ITERATION, LOOP_COND))
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(NamedTuple):
     """The `detail` of a loop, whose body is (head, body, tail): see `run.branches.Loop`."""
 
     pred: int
@@ -45,15 +43,13 @@ class Loop:
     nexts: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Select:
+class Select(NamedTuple):
     """The `detail` of a Merge: its inputs are a truth, the value if that is `way`, and the other one."""
 
     way: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Required:
+class Required(NamedTuple):
     """The `detail` of the check that a result has a value: the conditions under which it has, and its name."""
 
     conditions: Conditions

@@ -13,7 +13,8 @@ from headrace.graph.graphdef import Importer
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partition import partition
-from headrace.plan.prune import Pruned, needed
+from headrace.plan.prune import Pruned
+from headrace.plan.wanted import wanted
 from headrace.run.exec.kernel import Memos
 
 _INCARNATION = 1  # of the only task there is
@@ -24,7 +25,7 @@ def compile_partial(graph: Graph, device: str, memos: Memos, dataflow: bool) -> 
 
     device: of nodes that name none.  dataflow: values may be dead.
     """
-    pruned = needed([], [], graph.get_operations(), exact=True)
+    pruned = wanted([], [], graph.get_operations(), exact=True).pruned
     devices = {op: op.device or device for op in pruned.ops}
     return compile_program(pruned, [], [], devices=devices, memos=memos, dataflow=dataflow)
 

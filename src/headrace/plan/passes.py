@@ -8,9 +8,8 @@ Called by: plan.compile.  Threads: any; a step belongs to who compiles it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ Check = Callable[[Step, Step], None]
 """(the version before, the version after) -> AssertionError if the pass has done what it must not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(NamedTuple):
     """A row of the table.  when: for which steps."""
 
     name: str

@@ -10,7 +10,7 @@ Called by: client.local, serve.  Threads: any; the graph must not change meanwhi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.base import errors
 from headrace.base.traits import CONTROL_FLOW, MERGE, NEVER_FAILS, NEXT_ITERATION, PLACEHOLDER
@@ -19,8 +19,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.binding import wants_reference
 
 
-@dataclass(frozen=True, slots=True)
-class Pruned:
+class Pruned(NamedTuple):
     """What runs: `ops`, inputs first, and what each waits for beside its inputs."""
 
     ops: Sequence[Operation]

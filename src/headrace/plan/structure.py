@@ -38,7 +38,7 @@ class Unstructured(Exception):
     """These nodes are not branches and loops inside one another."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Frame:
     """A loop, or, as the outermost, everything.
 

@@ -5,6 +5,9 @@ that thread changes what steps share is put off until it is out of there, which 
 that says so (`run.uninterrupted`).  A wait is no change; the beginning of a call over gRPC is treated as one.  It costs
 nothing but at Ctrl-C, when the stack is looked at.  A program that has a handler of its own for SIGINT keeps that.
 
+Python tells nobody but `sys.unraisablehook` of what is raised in a `__del__`, in a callback of the garbage collector or
+of a weak reference, which run in the middle of anything.  A KeyboardInterrupt that lands there is sent again, too.
+
 Who would have a handler of their own only in the place of Python's (asyncio.run, trio.run) compares with
 `signal.default_int_handler`, and puts that back afterwards.  So that name stands for this handler, too, which does what
 Python's does, only now and then a moment later.
@@ -14,13 +17,15 @@ Called by: client.session.  Threads: the main one; others are not interrupted.
 from __future__ import annotations
 
 import _thread
+import os
 import signal
+import sys
 import threading
 import time
-from types import FrameType
+from types import FrameType, TracebackType
 
 from headrace.run.pending import Pending
-from headrace.run.uninterrupted import CHANGING, TAKING
+from headrace.run.uninterrupted import CHANGING, TAKING, changes
 
 _SOON_S = 0.001
 _SELDOM_S = 0.05
@@ -31,16 +36,51 @@ PYTHONS_OWN = signal.default_int_handler
 
 _put_off: object | None = None  # what stands for the one that is put off
 _ignores = False  # what is left of one that has been heard
+_sending = _thread.RLock()  # the main thread may hear another one while it has it
+
+
+def _begin_anew() -> None:
+    """In a fork's child nobody sends anything again."""
+    global _put_off, _sending
+    _put_off, _sending = None, _thread.RLock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def install() -> None:
     """See the module header.  For the main thread, as long as it has Python's own handler; else nothing happens."""
-    if (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is PYTHONS_OWN
-    ):
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGINT) is PYTHONS_OWN:
         signal.signal(signal.SIGINT, _handle)
         signal.default_int_handler = _handle  # type: ignore[assignment]
+    elif signal.getsignal(signal.SIGINT) is not _handle:
+        return
+    if not isinstance(sys.unraisablehook, _Hook):
+        sys.unraisablehook = _Hook()
+
+
+@changes
+class _Hook:
+    """A `sys.unraisablehook` that is told of no KeyboardInterrupt of ours, but has it sent again."""
+
+    def __init__(self) -> None:
+        self._before = sys.unraisablehook
+
+    def __call__(self, told: sys.UnraisableHookArgs) -> None:
+        if told.exc_type is KeyboardInterrupt and _is_ours(told.exc_traceback):
+            _send_again(signal.SIGINT)
+        else:
+            self._before(told)
+
+
+def _is_ours(trace: TracebackType | None) -> bool:
+    """Whether it is `_handle` that has raised."""
+    raised_by = None
+    while trace is not None:
+        raised_by, trace = trace.tb_frame.f_code, trace.tb_next
+    return raised_by is _handle.__code__
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
@@ -49,10 +89,18 @@ def _handle(number: int, frame: FrameType | None) -> None:
         return
     if not is_changing(frame):
         if _put_off is not None:
-            _put_off = None
+            with _sending:  # from now on nothing is
+                _put_off = None
             _let_the_last_one_come()
         PYTHONS_OWN(number, frame)
-    elif _put_off is None:
+    else:
+        _send_again(number)
+
+
+@changes  # what is sent by then is not to land in who is interrupted, by way of this
+def _send_again(number: int) -> None:
+    global _put_off
+    if _put_off is None:
         _put_off = object()
         _thread.start_new_thread(
             _again, (number, _put_off)
@@ -95,8 +143,9 @@ def _again(number: int, put_off: object) -> None:
     pause = _SOON_S
     while _put_off is put_off:
         time.sleep(pause)
-        if _put_off is put_off:
-            signal.pthread_kill(main, number)
+        with _sending:
+            if _put_off is put_off:
+                signal.pthread_kill(main, number)
         if signal.getsignal(number) is not _handle:  # it is somebody else's from now on
             _put_off = None
         pause = min(2 * pause, _SELDOM_S)

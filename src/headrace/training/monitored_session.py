@@ -74,6 +74,7 @@ class _MonitoredSession:
         should_recover: bool,
         stop_grace_period_secs: float = 120,
         max_recovery_secs: float | None = None,
+        max_wait_secs: float | None = None,
     ) -> None:
         self._graph_was_finalized = scopes.get_default_graph().finalized
         self._hooks = list(hooks or ())
@@ -86,7 +87,7 @@ class _MonitoredSession:
             max_recovery_secs,
         )
         self._sess: Any = (
-            RecoverableSession(self._coordinated_creator, max_recovery_secs)
+            RecoverableSession(self._coordinated_creator, max_recovery_secs, max_wait_secs)
             if should_recover
             else self._coordinated_creator.create_session()
         )
@@ -191,6 +192,7 @@ class MonitoredSession(_MonitoredSession):
         stop_grace_period_secs: float = 120,
         *,
         max_recovery_secs: float | None = None,
+        max_wait_secs: float | None = None,
     ) -> None:
         """Blocks until the session is ready.  session_creator: a ChiefSessionCreator if None.
 
@@ -198,8 +200,12 @@ class MonitoredSession(_MonitoredSession):
         max_recovery_secs: how long a new session is tried for after a task was lost (None: for ever); then the error
         that names the task is raised.  As long a step may wait at a barrier (tf.train.SyncReplicasOptimizer) for
         tasks that do not answer; then it raises a DeadlineExceededError that names them.
+        max_wait_secs: how long the first session is tried for; None: as long as a later one.
         """
-        super().__init__(session_creator, hooks, True, stop_grace_period_secs, max_recovery_secs)
+        if max_wait_secs is None:
+            max_wait_secs = max_recovery_secs
+        limits = max_recovery_secs, max_wait_secs
+        super().__init__(session_creator, hooks, True, stop_grace_period_secs, *limits)
 
 
 class SingularMonitoredSession(_MonitoredSession):

@@ -47,13 +47,15 @@ def MonitoredTrainingSession(  # a name of TensorFlow's
     *,
     save_checkpoint_in_background: bool = False,
     save_on_sigterm: bool = False,
+    max_recovery_secs: float | None = None,
 ) -> MonitoredSession:
     """A MonitoredSession at `master`; blocks until it is ready.
 
     The chief restores from `checkpoint_dir` or initializes, and saves there every `save_checkpoint_secs` (600) or
     `save_checkpoint_steps`.  It writes summaries to `summary_dir` (or `checkpoint_dir`) every `save_summaries_steps`
     (100) or `save_summaries_secs`, steps a second every `log_step_count_steps`.
-    max_wait_secs: how long others wait for the chief, and anybody for a task that was lost or is missing at a barrier.
+    max_wait_secs: how long others wait for the chief, and anybody for a task.  max_recovery_secs: how long for one that
+    was lost, or is missing at a barrier; None: as long as for any.
     save_checkpoint_in_background: see CheckpointSaverHook.  save_on_sigterm: SIGTERM to this process ends the
     training after the step that runs, with a checkpoint in `checkpoint_dir`.
     Raises ValueError, DeadlineExceededError, and what the steps raise.
@@ -90,7 +92,11 @@ def MonitoredTrainingSession(  # a name of TensorFlow's
         else WorkerSessionCreator(scaffold, master, config, max_wait_secs)
     )
     return MonitoredSession(
-        creator, all_hooks, stop_grace_period_secs, max_recovery_secs=max_wait_secs
+        creator,
+        all_hooks,
+        stop_grace_period_secs,
+        max_recovery_secs=max_wait_secs if max_recovery_secs is None else max_recovery_secs,
+        max_wait_secs=max_wait_secs,
     )
 
 

@@ -126,14 +126,16 @@ class RecoverableSession(WrappedSession):
     A task is waited for as long as connecting may take (HEADRACE_CONNECT_TIMEOUT_S), then the session is made again,
     until it has been tried for `max_recovery_secs`, which ends the last attempt too: then what the longest attempt
     raised is raised, for one that had no time found nothing out.
-    For the first session connecting may take no longer than it may for any, nor than `max_recovery_secs`.
+    For the first session connecting may take no longer than it may for any, nor than `max_wait_secs`.
     """
 
-    def __init__(self, creator: Any, max_recovery_secs: float | None = None) -> None:
-        """max_recovery_secs: None for ever."""
+    def __init__(
+        self, creator: Any, max_recovery_secs: float | None, max_wait_secs: float | None
+    ) -> None:
+        """Either: None for ever."""
         self._creator = creator
-        limits = [limit for limit in (connect_timeout_s(), max_recovery_secs) if limit is not None]
-        super().__init__(self._create(min(limits, default=None), max_recovery_secs))
+        limits = [limit for limit in (connect_timeout_s(), max_wait_secs) if limit is not None]
+        super().__init__(self._create(min(limits, default=None), max_wait_secs))
         self._max_recovery_secs = max_recovery_secs
         self._inner_may_stop = True
 

@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any
 
 from headrace.base.missing import missing
+from headrace.base.text import snake
 from headrace.graph.registry import MISSING, OPS, OpSpec
 from headrace.unmodified.table import raw_forms
 
@@ -38,11 +39,18 @@ def raw_function(name: str, form: str) -> Callable[..., Any] | None:
         try:
             bound = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise TypeError(f"{name}(): {error}; it is {name}{signature}") from None
+            said = str(error).replace(
+                "missing a required argument", "missing 1 required positional argument"
+            )
+            raise TypeError(f"{snake(op)}() {said}; it is {name}{signature}") from None
         label = bound.pop("name", None)
         by_name = {meant[given]: value for given, value in bound.items()}
         tensors = [by_name.pop(each) for each in inputs]
-        attrs = {attr: value for attr, value in by_name.items() if value is not None}
+        attrs = {
+            attr: value
+            for attr, value in by_name.items()
+            if value is not None or spec.attrs[attr].default is MISSING
+        }
         return spec(*tensors, name=label, **attrs)
 
     function.__name__ = function.__qualname__ = name
@@ -86,7 +94,12 @@ def _by_name_only(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def form_of(spec: OpSpec) -> str:
     """The form of an op: its inputs, then the attrs that inputs do not say, those without defaults first."""
-    told = {each for arg in spec.inputs for each in (arg.type_attr, arg.number_attr) if each}
+    told = {
+        each
+        for arg in spec.inputs
+        for each in (arg.type_attr, arg.number_attr, arg.type_list_attr)
+        if each
+    }
     rest = [attr for attr in spec.attrs.values() if attr.name not in told]
     rest.sort(key=lambda attr: attr.default is not MISSING)  # those that must be given come first
     names = [arg.name for arg in spec.inputs] + [attr.name for attr in rest]

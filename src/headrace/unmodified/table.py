@@ -26,6 +26,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
+from headrace.base.text import snake
+
 _HERE = os.path.dirname(os.path.realpath(__file__))
 _ALIASES = ("compat.v1.", "_api.v1.")
 
@@ -99,14 +101,6 @@ def _read(file: str) -> Iterator[tuple[str, list[str]]]:
                 if line[0] != " ":
                     module = words.pop(0)
                 yield module, words
-
-
-def snake(op: str) -> str:
-    """What TensorFlow calls the function of an op: MatMul -> mat_mul, L2Loss -> l2_loss."""
-    import re
-
-    spaced = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", op)
-    return re.sub("([a-z0-9])([A-Z])", r"\1_\2", spaced).lower()
 
 
 def plain(path: str) -> str:

@@ -20,6 +20,7 @@ AREAS = {
     "optimizers": "optimizers: dense and sparse gradients, both kinds of variables",
     "control_flow": "branches and loops across tasks",
     "loops": "loops: frames, gradients, failures",
+    "functions": "functions: calls, branches, loops, gradients",
     "sessions": "methods and options of sessions",
     "failures": "errors of the same class and node",
     "tracing": "tracing",

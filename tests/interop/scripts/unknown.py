@@ -13,8 +13,6 @@ from tests.interop.scripts.table import PS, WORKER, Here, Table
 TABLE = Table()
 OPS: dict[str, str] = {}
 """By case: the op that is not known."""
-LOWERED_BY_TENSORFLOW = ("branches_that_are_functions",)
-"""A TensorFlow master sends these as ops that are known."""
 
 
 def unknown(op: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
@@ -44,29 +42,6 @@ def refused(tf: Any, here: Here, program: Callable[[Any], Any], op: str) -> Any:
             kind, text = type(error).__name__, error.message
     with tf.Session(here.worker, graph=tf.Graph()) as session, session.graph.as_default():
         return [kind, op in text, node.name in text, before + session.run(tf.constant(1.0) + 1.0)]
-
-
-@unknown("StatelessIf")
-def branches_that_are_functions(tf: Any) -> Any:
-    tf.enable_control_flow_v2()
-    try:
-        return tf.cond(
-            tf.placeholder_with_default(True, []),
-            lambda: tf.constant(1.0),
-            lambda: tf.constant(2.0),
-        )
-    finally:
-        tf.disable_control_flow_v2()
-
-
-@unknown("EmptyTensorList")
-def lists_of_tensors(tf: Any) -> Any:
-    empty = tf.raw_ops.EmptyTensorList(
-        element_shape=tf.constant([], tf.int32),
-        max_num_elements=tf.constant(3),
-        element_dtype=tf.float32,
-    )
-    return tf.raw_ops.TensorListLength(input_handle=empty)
 
 
 @unknown("RangeDataset")

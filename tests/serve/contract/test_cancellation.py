@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -19,9 +20,10 @@ from headrace.serve.lane.call import Call
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.limits import LIMITS
+from headrace.serve.rpc.peer_call import PeerCall
 from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import Cluster
-from tests.serve.conftest import Background, Blocked
+from tests.serve.conftest import WITHIN_S, Background, Blocked
 
 Start = Callable[[Callable[[], Any]], Background]
 
@@ -57,6 +59,40 @@ def test_closing_a_session_cancels_its_blocked_steps_and_waits_for_them(
     assert other.run(queue.size()) == 2  # the dequeues have left no trace
     assert [other.run(queue.dequeue()) for _ in range(2)] == [1, 2]
     other.close()
+
+
+def test_who_gives_up_a_call_says_why_whatever_the_other_side_says_sooner(
+    cluster: Cluster, blocked: Blocked, queue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it was given up ends it there, and what comes of that may be here at once."""
+    ended = threading.Event()
+    give_up, failed = PeerCall._withdrawn, PeerCall.failed
+
+    def slowly(call: PeerCall) -> bool:
+        withdrawn = give_up(call)
+        assert call is not asked or ended.wait(WITHIN_S)
+        return withdrawn
+
+    def noted(call: PeerCall, error: errors.OpError) -> bool:
+        came = failed(call, error)
+        if call is asked:
+            ended.set()
+        return came
+
+    monkeypatch.setattr(PeerCall, "_withdrawn", slowly)
+    monkeypatch.setattr(PeerCall, "failed", noted)
+    take = queue.dequeue()
+    with tf.Session(cluster.target("worker:0")) as session, GrowingPool("client") as pool:
+        session.list_devices()
+        remote = _link(session)
+        remote.ship(Scope(WITHIN_S))
+        with closing(connect(cluster.address("worker:0"), "master", pool)) as peer:
+            request = m.RunStepRequest(remote.handle, [], [take.name], [])
+            asked = peer.call(methods.RUN_STEP, request, Scope())
+            blocked.wait()
+            asked.abandon(errors.cancelled("for a reason of its own"))
+            with pytest.raises(tf.errors.CancelledError, match="for a reason of its own"):
+                asked.wait(Scope(WITHIN_S))
 
 
 def test_a_blocked_enqueue_that_is_cancelled_puts_nothing(

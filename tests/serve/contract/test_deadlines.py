@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 import headrace as tf
+from headrace.codec import protos as pb
+from headrace.serve.master.master_session import MasterSession
 from headrace.serve.rpc.limits import LIMITS
 from tests.serve.clusters import Cluster
-from tests.serve.conftest import Background, Blocked
+from tests.serve.conftest import WITHIN_S, Background, Blocked
 
 LIMIT_MS = 150
 LATE_MS = 100
@@ -100,9 +103,29 @@ def test_a_server_may_limit_the_steps_of_its_sessions(transport: str) -> None:
     with tf.train.Server({"local": ["127.0.0.1:0"]}, config=config) as server:
         take = tf.FIFOQueue(10, [tf.int32], [[]]).dequeue(name="take")
         with tf.Session(server.target) as session:
-            session.run(tf.constant(1))
+            longer = tf.RunOptions(timeout_in_ms=60_000)
+            session.run(tf.constant(1), options=longer)  # the limit is not for the first contact
             late, _ = lateness_ms(lambda: session.run(take))
     assert late < LATE_MS
+
+
+def test_a_limit_that_passes_while_the_graph_is_sent_is_none_of_a_server_that_is_not_there(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, extend = threading.Event(), MasterSession.extend
+
+    def slowly(session: MasterSession, addition: pb.GraphDef) -> int:
+        assert go_on.wait(WITHIN_S)
+        return extend(session, addition)
+
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.constant(1))
+        monkeypatch.setattr(MasterSession, "extend", slowly)
+        more = tf.identity(2)
+        with pytest.raises(tf.errors.DeadlineExceededError, match="ExtendSession"):
+            session.run(more, options=tf.RunOptions(timeout_in_ms=20))
+        go_on.set()
+        assert session.run(more) == 2
 
 
 def test_a_deadline_ends_one_step_of_many(

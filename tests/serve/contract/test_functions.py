@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import headrace as tf
@@ -122,3 +124,49 @@ def test_a_function_that_is_missing_is_named_and_the_session_goes_on(cluster: Cl
     library._functions["lost"] = taken
     with tf.Session(cluster.target("ps:0")) as session:
         assert session.run(y) == 1.0
+
+
+@pytest.fixture
+def functional() -> Iterator[None]:
+    """Branches and loops are functions."""
+    tf.enable_control_flow_v2()
+    yield
+    tf.disable_control_flow_v2()
+
+
+def test_branches_and_loops_that_are_functions_pass_tasks(
+    cluster: Cluster, functional: None
+) -> None:
+    p, limit = tf.placeholder(tf.bool, []), tf.placeholder(tf.int32, [])
+    with tf.device("/job:ps"):
+        v = tf.get_variable("v", [2], initializer=tf.constant_initializer(2.0), use_resource=True)
+
+    def on_ps(value: Any) -> Any:
+        with tf.device("/job:ps"):
+            return value * v
+
+    with tf.device("/job:worker"):
+        y = tf.cond(p, lambda: on_ps(v) + 1.0, lambda: tf.sin(v))
+        _, z = tf.while_loop(lambda i, z: i < limit, lambda i, z: (i + 1, on_ps(z)), [0, v])
+        grads = [tf.gradients(each, v)[0] for each in (y, z)]
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(v.initializer)
+        for _ in range(3):
+            found = session.run([y, z, *grads], {p: True, limit: 2})
+            assert [each.tolist() for each in found] == [[5, 5], [8, 8], [4, 4], [12, 12]]
+        found = session.run([y, z, *grads], {p: False, limit: 0})
+        wanted = [np.sin(2.0), 2.0, np.cos(2.0), 1.0]
+        np.testing.assert_allclose([each[0] for each in found], wanted, rtol=1e-6)
+
+
+def test_a_gradient_may_be_asked_for_after_the_graph_was_sent(
+    cluster: Cluster, functional: None
+) -> None:
+    with tf.device("/job:worker"):
+        x = tf.constant([0.5, 1.0])
+        y = tf.map_fn(lambda e: e * e * e, x)
+    with tf.Session(cluster.target("worker:0")) as session:
+        assert session.run(y).tolist() == [0.125, 1.0]
+        z = tf.map_fn(lambda e: e * e * e, x)
+        (g,) = tf.gradients(z, x)
+        assert session.run(g).tolist() == [0.75, 3.0]

@@ -15,6 +15,8 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.library.functions.calls import If, partitioned_call
+from headrace.library.functions.defun import Defun
 from headrace.run.exec.keys import key
 from headrace.run.scope import Scope
 from headrace.serve.connect.peers import connect
@@ -104,6 +106,25 @@ def double() -> pb.RegisterGraphRequest:
         transfer("_Recv", "in", client=True), add, transfer("_Send", "out", "add", client=True),
         transfer("_Send", "edge", "add", client=False),
     )  # fmt: skip
+
+
+def calling() -> pb.RegisterGraphRequest:
+    """As `double`, by a call of a function and a branch, as TensorFlow's masters leave them to workers."""
+    with tf.Graph().as_default() as graph:
+        twice = Defun(tf.float32, func_name="twice")(lambda x: x + x)
+        same = Defun(tf.float32, func_name="same")(lambda x: x)
+        (called,) = partitioned_call([tf.constant(0.0, name="x")], twice)
+        If(tf.constant(True), [called], same, twice, name="add")
+        proto = graph.as_graph_def()
+    for node in proto.node:
+        node.device = DEVICE
+        node.input[:] = ["_Recv_in" if each == "x" else each for each in node.input]
+    request = part(
+        transfer("_Recv", "in", client=True), *[each for each in proto.node if each.name != "x"],
+        transfer("_Send", "out", "add", client=True), transfer("_Send", "edge", "add", client=False),
+    )  # fmt: skip
+    request.graph_def.library.CopyFrom(proto.library)
+    return request
 
 
 # -- master ---------------------------------------------------------------------------------------
@@ -263,9 +284,11 @@ def test_status_is_the_tasks_device(ask: Asker, cluster: Cluster) -> None:
     assert device.incarnation == cluster.servers["ps:0"].worker.incarnation
 
 
-@pytest.mark.parametrize("host", [False, True])
-def test_a_partition_takes_feeds_gives_fetches_and_sends_edges(ask: Asker, host: bool) -> None:
-    request = on_host_memory(double()) if host else double()
+@pytest.mark.parametrize("how", ["plain", "on the host", "by functions"])
+def test_a_partition_takes_feeds_gives_fetches_and_sends_edges(ask: Asker, how: str) -> None:
+    request = calling() if how == "by functions" else double()
+    if how == "on the host":
+        request = on_host_memory(request)
     handle = ask(methods.REGISTER_GRAPH, request).graph_handle
     step = 77
     sent = [(the_key("in"), np.float32(3.0))]
@@ -747,17 +770,17 @@ def test_a_partition_gets_as_many_feeds_as_it_takes(ask: Asker) -> None:
 
 def test_a_step_is_run_for_the_sessions_client(ask: Asker, cluster: Cluster) -> None:
     handle = ask(methods.REGISTER_GRAPH, in_order()).graph_handle
-    assert ask(methods.RUN_PART, m.RunPartRequest(handle, 41, [np.float32(3)], True)) == [6.0]
+    assert ask(methods.RUN_PART, m.RunPartRequest(handle, 41, [np.float32(3)], m.DIRECT)) == [6.0]
     ask(methods.LOGGING, pb.LoggingRequest(enable_rpc_logging=True))
-    assert ask(methods.RUN_PART, m.RunPartRequest(handle, 42, [np.float32(3)], True)) == [6.0]
+    assert ask(methods.RUN_PART, m.RunPartRequest(handle, 42, [np.float32(3)], m.DIRECT)) == [6.0]
     assert logged_steps(ask, pb.LoggingRequest(disable_rpc_logging=True, fetch_step_id=[42]))
     worker = cluster.servers["ps:0"].worker
     assert not worker._steps
     assert not worker._running
     with pytest.raises(errors.InvalidArgumentError, match="takes 1 feeds; 0 came"):
-        ask(methods.RUN_PART, m.RunPartRequest(handle, 43, [], True))
+        ask(methods.RUN_PART, m.RunPartRequest(handle, 43, [], m.DIRECT))
     with pytest.raises(ForgottenStepError, match="does not know the step any more"):
-        ask(methods.RUN_PART, m.RunPartRequest("nothing", 44, [], True))
+        ask(methods.RUN_PART, m.RunPartRequest("nothing", 44, [], m.DIRECT))
 
 
 def test_a_partition_for_another_start_of_the_task_is_refused(ask: Asker) -> None:
@@ -781,14 +804,14 @@ def test_a_master_says_once_that_a_task_was_restarted_since_a_session_used_it(
     task = "/job:worker/replica:0/task:1"
     starts = ask(methods.RUN_STEP, m.RunStepRequest(handle, [], ["one"], [])).starts
     assert list(starts) == [task]
-    checking = pb.CheckTaskRequest(session_handle=handle, task=task, start=starts[task])
-    assert ask(methods.CHECK_TASK, checking) == pb.CheckTaskResponse()
+    checking = pb.CheckTasksRequest(session_handle=handle, starts={task: starts[task]})
+    assert ask(methods.CHECK_TASKS, checking) == pb.CheckTasksResponse()
     cluster.servers["worker:1"].stop()
     cluster.start("worker:1")
     with pytest.raises(RestartedError, match=f"{task} was restarted") as raised:
-        ask(methods.CHECK_TASK, checking)
+        ask(methods.CHECK_TASKS, checking)
     assert raised.value.tasks == (task,)
-    assert ask(methods.CHECK_TASK, checking) == pb.CheckTaskResponse()
+    assert ask(methods.CHECK_TASKS, checking) == pb.CheckTasksResponse()
     assert run(ask, handle, "one") == [1.0]
 
 
@@ -812,7 +835,7 @@ def test_steps_of_a_session_that_ends_are_refused_with_the_reason(ask: Asker) ->
         ending = pb.EndDirectRequest(session_handle=session, reason=reason)
         assert ask(methods.END_DIRECT, ending) == pb.EndDirectResponse()
     with pytest.raises(errors.UnavailableError, match="the server was stopped"):
-        ask(methods.RUN_PART, m.RunPartRequest(handle, 51, [np.float32(3)], True))
+        ask(methods.RUN_PART, m.RunPartRequest(handle, 51, [np.float32(3)], m.DIRECT))
     reply = ask(methods.RUN_PART, m.RunPartRequest(handle, 52, [np.float32(3)]))
     assert reply == [6.0]  # their master still may
 

@@ -232,6 +232,7 @@ def limited(session: tf.Session, build: Callable[[Path], Case], folder: Path) ->
                 session.run(here + 1)
         with tf.device("/job:ps" if remote else None):
             case = build(folder)
+            session.run(tf.no_op())  # nor for sending the graph
     for op in case[1]:
         session.run(op)
     return case

@@ -170,13 +170,29 @@ if TYPE_CHECKING:
         VariantTensorDataProto,
         VersionDef,
     )
+    from headrace.codec.protos.profiler_pb2 import (
+        AdviceProto,
+        CodeDef,
+        ExecMemory,
+        ExecProfile,
+        ExecTime,
+        GraphNodeProto,
+        Memory,
+        MultiGraphNodeProto,
+        OpLogEntry,
+        OpLogProto,
+        ProfileNode,
+        ProfileProto,
+        TFProfTensorProto,
+        Tuple,
+    )
     from headrace.codec.protos.service_pb2 import (
         AttendSessionRequest,
         AttendSessionResponse,
         AwaitedState,
         BlockedStepState,
-        CheckTaskRequest,
-        CheckTaskResponse,
+        CheckTasksRequest,
+        CheckTasksResponse,
         CleanupAllRequest,
         CleanupAllResponse,
         CleanupGraphRequest,
@@ -192,6 +208,7 @@ if TYPE_CHECKING:
         DeleteWorkerSessionResponse,
         DeregisterGraphRequest,
         DeregisterGraphResponse,
+        DirectPart,
         DirectStep,
         EndDirectRequest,
         EndDirectResponse,
@@ -251,6 +268,7 @@ if TYPE_CHECKING:
         DATA_CLASS_TENSOR,
         DATA_CLASS_UNKNOWN,
         AssetFileDef,
+        BoundedTensorSpecProto,
         BundleEntryProto,
         BundleHeaderProto,
         BytesList,
@@ -259,6 +277,7 @@ if TYPE_CHECKING:
         CondContextDef,
         ControlFlowContextDef,
         DataClass,
+        DictValue,
         Event,
         Example,
         Feature,
@@ -268,8 +287,12 @@ if TYPE_CHECKING:
         FloatList,
         HistogramProto,
         Int64List,
+        ListValue,
         LogMessage,
         MetaGraphDef,
+        NamedTupleValue,
+        NoneValue,
+        PairValue,
         QueueRunnerDef,
         ReaderBaseState,
         SavedModel,
@@ -282,12 +305,16 @@ if TYPE_CHECKING:
         SessionLog,
         SignatureDef,
         SourceMetadata,
+        StructuredValue,
         Summary,
         SummaryDescription,
         SummaryMetadata,
         TaggedRunMetadata,
         TensorInfo,
+        TensorSpecProto,
         TrackableObjectGraph,
+        TupleValue,
+        TypeSpecProto,
         ValuesDef,
         WhileContextDef,
     )
@@ -331,14 +358,19 @@ else:
                 VariableAggregation VariableDef VariableSynchronization VariantTensorDataProto
                 VersionDef
             """,
+            "headrace.codec.protos.profiler_pb2": """
+                AdviceProto CodeDef ExecMemory ExecProfile ExecTime GraphNodeProto Memory
+                MultiGraphNodeProto OpLogEntry OpLogProto ProfileNode ProfileProto
+                TFProfTensorProto Tuple
+            """,
             "headrace.codec.protos.service_pb2": """
                 AttendSessionRequest AttendSessionResponse AwaitedState BlockedStepState
-                CheckTaskRequest CheckTaskResponse CleanupAllRequest CleanupAllResponse
+                CheckTasksRequest CheckTasksResponse CleanupAllRequest CleanupAllResponse
                 CleanupGraphRequest CleanupGraphResponse CloseSessionRequest
                 CloseSessionResponse ContributorState CreateSessionRequest CreateSessionResponse
                 CreateWorkerSessionRequest CreateWorkerSessionResponse
                 DeleteWorkerSessionRequest DeleteWorkerSessionResponse DeregisterGraphRequest
-                DeregisterGraphResponse DirectStep EndDirectRequest EndDirectResponse
+                DeregisterGraphResponse DirectPart DirectStep EndDirectRequest EndDirectResponse
                 ErrorDetail ExecutorOpts ExtendSessionRequest ExtendSessionResponse
                 GetStatusRequest GetStatusResponse GiveUpElsewhereRequest
                 GiveUpElsewhereResponse GiveUpRequest GiveUpResponse InspectRequest
@@ -355,14 +387,15 @@ else:
             """,
             "headrace.codec.protos.training_pb2": """
                 DATA_CLASS_BLOB_SEQUENCE DATA_CLASS_SCALAR DATA_CLASS_TENSOR DATA_CLASS_UNKNOWN
-                AssetFileDef BundleEntryProto BundleHeaderProto BytesList CheckpointState
-                CollectionDef CondContextDef ControlFlowContextDef DataClass Event Example
-                Feature FeatureList FeatureLists Features FloatList HistogramProto Int64List
-                LogMessage MetaGraphDef QueueRunnerDef ReaderBaseState SavedModel SavedSlice
+                AssetFileDef BoundedTensorSpecProto BundleEntryProto BundleHeaderProto BytesList
+                CheckpointState CollectionDef CondContextDef ControlFlowContextDef DataClass
+                DictValue Event Example Feature FeatureList FeatureLists Features FloatList
+                HistogramProto Int64List ListValue LogMessage MetaGraphDef NamedTupleValue
+                NoneValue PairValue QueueRunnerDef ReaderBaseState SavedModel SavedSlice
                 SavedSliceMeta SavedTensorSliceMeta SavedTensorSlices SaverDef SequenceExample
-                SessionLog SignatureDef SourceMetadata Summary SummaryDescription
-                SummaryMetadata TaggedRunMetadata TensorInfo TrackableObjectGraph ValuesDef
-                WhileContextDef
+                SessionLog SignatureDef SourceMetadata StructuredValue Summary
+                SummaryDescription SummaryMetadata TaggedRunMetadata TensorInfo TensorSpecProto
+                TrackableObjectGraph TupleValue TypeSpecProto ValuesDef WhileContextDef
             """,
         },
     )
@@ -387,44 +420,47 @@ __all__ = [
     "UNAVAILABLE", "UNIMPLEMENTED", "UNKNOWN", "VARIABLE_AGGREGATION_MEAN",
     "VARIABLE_AGGREGATION_NONE", "VARIABLE_AGGREGATION_ONLY_FIRST_REPLICA",
     "VARIABLE_AGGREGATION_SUM", "VARIABLE_SYNCHRONIZATION_AUTO", "VARIABLE_SYNCHRONIZATION_NONE",
-    "VARIABLE_SYNCHRONIZATION_ON_READ", "VARIABLE_SYNCHRONIZATION_ON_WRITE",
+    "VARIABLE_SYNCHRONIZATION_ON_READ", "VARIABLE_SYNCHRONIZATION_ON_WRITE", "AdviceProto",
     "AllocationDescription", "AllocationRecord", "AllocatorMemoryUsed", "AssetFileDef",
     "AttendSessionRequest", "AttendSessionResponse", "AttrValue", "AutoParallelOptions",
-    "AwaitedState", "BlockedStepState", "BundleEntryProto", "BundleHeaderProto", "BytesList",
-    "CallableOptions", "CheckTaskRequest", "CheckTaskResponse", "CheckpointState",
-    "CleanupAllRequest", "CleanupAllResponse", "CleanupGraphRequest", "CleanupGraphResponse",
-    "CloseSessionRequest", "CloseSessionResponse", "ClusterDef", "ClusterDeviceFilters", "Code",
-    "CollectionDef", "CondContextDef", "ConfigProto", "ContributorState", "ControlFlowContextDef",
-    "CostGraphDef", "CreateSessionRequest", "CreateSessionResponse", "CreateWorkerSessionRequest",
-    "CreateWorkerSessionResponse", "DataClass", "DataType", "DebugOptions", "DebugTensorWatch",
-    "DebuggedSourceFile", "DebuggedSourceFiles", "DeleteWorkerSessionRequest",
-    "DeleteWorkerSessionResponse", "DeregisterGraphRequest", "DeregisterGraphResponse",
-    "DeviceAttributes", "DeviceLocality", "DeviceStepStats", "DirectStep", "EndDirectRequest",
-    "EndDirectResponse", "ErrorDetail", "Event", "Example", "ExecutorOpts", "ExtendSessionRequest",
-    "ExtendSessionResponse", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
-    "FunctionDef", "FunctionDefLibrary", "GPUOptions", "GetStatusRequest", "GetStatusResponse",
-    "GiveUpElsewhereRequest", "GiveUpElsewhereResponse", "GiveUpRequest", "GiveUpResponse",
-    "GradientDef", "GraphDef", "GraphOptions", "HistogramProto", "InspectRequest",
-    "InspectResponse", "Int64List", "InterconnectLink", "JobDef", "JobDeviceFilters",
-    "LabeledStepStats", "LaneAddress", "ListDevicesRequest", "ListDevicesResponse", "LocalLinks",
-    "LogMessage", "LoggingRequest", "LoggingResponse", "MakeCallableRequest",
-    "MakeCallableResponse", "MarkRecvFinishedRequest", "MarkRecvFinishedResponse", "MemoryStats",
-    "MetaGraphDef", "NameAttrList", "NamedTensorProto", "NodeDef", "NodeExecStats", "NodeOutput",
-    "OpDef", "OpDeprecation", "OpList", "OptimizerOptions", "PartialRunSetupRequest",
-    "PartialRunSetupResponse", "PushesLostRequest", "PushesLostResponse", "QueueRunnerDef",
-    "RPCOptions", "ReaderBaseState", "RecvTensorRequest", "RecvTensorResponse",
-    "RegisterGraphRequest", "RegisterGraphResponse", "RegisteredGradient", "ReleaseCallableRequest",
-    "ReleaseCallableResponse", "ResetRequest", "ResetResponse", "ResourceHandleProto",
-    "ResourceState", "RewriterConfig", "RunCallableRequest", "RunCallableResponse",
-    "RunGraphRequest", "RunGraphResponse", "RunMetadata", "RunOptions", "RunStepRequest",
-    "RunStepResponse", "SaveSliceInfoDef", "SavedModel", "SavedSlice", "SavedSliceMeta",
-    "SavedTensorSliceMeta", "SavedTensorSlices", "SaverDef", "ScopedAllocatorOptions",
-    "SendTensorRequest", "SendTensorResponse", "SequenceExample", "ServerDef", "SessionLog",
-    "SessionMetadata", "SessionState", "SignatureDef", "SourceMetadata", "StepStats", "Summary",
-    "SummaryDescription", "SummaryMetadata", "TaggedRunMetadata", "TaskDeviceFilters", "TaskState",
-    "TensorConnection", "TensorDescription", "TensorInfo", "TensorProto", "TensorShapeProto",
-    "TensorSliceProto", "ThreadPoolOptionProto", "TraceOpts", "TracingRequest", "TracingResponse",
-    "TrackableObjectGraph", "ValuesDef", "VariableAggregation", "VariableDef",
-    "VariableSynchronization", "VariantTensorDataProto", "VerifierConfig", "VersionDef",
-    "WaiterState", "WhileContextDef",
+    "AwaitedState", "BlockedStepState", "BoundedTensorSpecProto", "BundleEntryProto",
+    "BundleHeaderProto", "BytesList", "CallableOptions", "CheckTasksRequest", "CheckTasksResponse",
+    "CheckpointState", "CleanupAllRequest", "CleanupAllResponse", "CleanupGraphRequest",
+    "CleanupGraphResponse", "CloseSessionRequest", "CloseSessionResponse", "ClusterDef",
+    "ClusterDeviceFilters", "Code", "CodeDef", "CollectionDef", "CondContextDef", "ConfigProto",
+    "ContributorState", "ControlFlowContextDef", "CostGraphDef", "CreateSessionRequest",
+    "CreateSessionResponse", "CreateWorkerSessionRequest", "CreateWorkerSessionResponse",
+    "DataClass", "DataType", "DebugOptions", "DebugTensorWatch", "DebuggedSourceFile",
+    "DebuggedSourceFiles", "DeleteWorkerSessionRequest", "DeleteWorkerSessionResponse",
+    "DeregisterGraphRequest", "DeregisterGraphResponse", "DeviceAttributes", "DeviceLocality",
+    "DeviceStepStats", "DictValue", "DirectPart", "DirectStep", "EndDirectRequest",
+    "EndDirectResponse", "ErrorDetail", "Event", "Example", "ExecMemory", "ExecProfile", "ExecTime",
+    "ExecutorOpts", "ExtendSessionRequest", "ExtendSessionResponse", "Feature", "FeatureList",
+    "FeatureLists", "Features", "FloatList", "FunctionDef", "FunctionDefLibrary", "GPUOptions",
+    "GetStatusRequest", "GetStatusResponse", "GiveUpElsewhereRequest", "GiveUpElsewhereResponse",
+    "GiveUpRequest", "GiveUpResponse", "GradientDef", "GraphDef", "GraphNodeProto", "GraphOptions",
+    "HistogramProto", "InspectRequest", "InspectResponse", "Int64List", "InterconnectLink",
+    "JobDef", "JobDeviceFilters", "LabeledStepStats", "LaneAddress", "ListDevicesRequest",
+    "ListDevicesResponse", "ListValue", "LocalLinks", "LogMessage", "LoggingRequest",
+    "LoggingResponse", "MakeCallableRequest", "MakeCallableResponse", "MarkRecvFinishedRequest",
+    "MarkRecvFinishedResponse", "Memory", "MemoryStats", "MetaGraphDef", "MultiGraphNodeProto",
+    "NameAttrList", "NamedTensorProto", "NamedTupleValue", "NodeDef", "NodeExecStats", "NodeOutput",
+    "NoneValue", "OpDef", "OpDeprecation", "OpList", "OpLogEntry", "OpLogProto", "OptimizerOptions",
+    "PairValue", "PartialRunSetupRequest", "PartialRunSetupResponse", "ProfileNode", "ProfileProto",
+    "PushesLostRequest", "PushesLostResponse", "QueueRunnerDef", "RPCOptions", "ReaderBaseState",
+    "RecvTensorRequest", "RecvTensorResponse", "RegisterGraphRequest", "RegisterGraphResponse",
+    "RegisteredGradient", "ReleaseCallableRequest", "ReleaseCallableResponse", "ResetRequest",
+    "ResetResponse", "ResourceHandleProto", "ResourceState", "RewriterConfig", "RunCallableRequest",
+    "RunCallableResponse", "RunGraphRequest", "RunGraphResponse", "RunMetadata", "RunOptions",
+    "RunStepRequest", "RunStepResponse", "SaveSliceInfoDef", "SavedModel", "SavedSlice",
+    "SavedSliceMeta", "SavedTensorSliceMeta", "SavedTensorSlices", "SaverDef",
+    "ScopedAllocatorOptions", "SendTensorRequest", "SendTensorResponse", "SequenceExample",
+    "ServerDef", "SessionLog", "SessionMetadata", "SessionState", "SignatureDef", "SourceMetadata",
+    "StepStats", "StructuredValue", "Summary", "SummaryDescription", "SummaryMetadata",
+    "TFProfTensorProto", "TaggedRunMetadata", "TaskDeviceFilters", "TaskState", "TensorConnection",
+    "TensorDescription", "TensorInfo", "TensorProto", "TensorShapeProto", "TensorSliceProto",
+    "TensorSpecProto", "ThreadPoolOptionProto", "TraceOpts", "TracingRequest", "TracingResponse",
+    "TrackableObjectGraph", "Tuple", "TupleValue", "TypeSpecProto", "ValuesDef",
+    "VariableAggregation", "VariableDef", "VariableSynchronization", "VariantTensorDataProto",
+    "VerifierConfig", "VersionDef", "WaiterState", "WhileContextDef",
 ]

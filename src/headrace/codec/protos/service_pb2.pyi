@@ -152,22 +152,30 @@ class RunStepResponse(_message.Message):
     def __init__(self, tensor: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ..., status_code: _Optional[_Union[_framework_pb2.Code, str]] = ..., status_error_message: _Optional[str] = ..., headrace_error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., headrace_signature: _Optional[int] = ..., headrace_direct: _Optional[_Union[DirectStep, _Mapping]] = ..., headrace_starts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class DirectStep(_message.Message):
-    __slots__ = ("task", "address", "start", "graph_handle", "feed", "fetch", "timeout_ms")
+    __slots__ = ("part", "fetch", "timeout_ms")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    FETCH_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    part: _containers.RepeatedCompositeFieldContainer[DirectPart]
+    fetch: _containers.RepeatedScalarFieldContainer[int]
+    timeout_ms: int
+    def __init__(self, part: _Optional[_Iterable[_Union[DirectPart, _Mapping]]] = ..., fetch: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class DirectPart(_message.Message):
+    __slots__ = ("task", "address", "start", "graph_handle", "feed", "gives")
     TASK_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     GRAPH_HANDLE_FIELD_NUMBER: _ClassVar[int]
     FEED_FIELD_NUMBER: _ClassVar[int]
-    FETCH_FIELD_NUMBER: _ClassVar[int]
-    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    GIVES_FIELD_NUMBER: _ClassVar[int]
     task: str
     address: str
     start: int
     graph_handle: str
     feed: _containers.RepeatedScalarFieldContainer[int]
-    fetch: _containers.RepeatedScalarFieldContainer[int]
-    timeout_ms: int
-    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., start: _Optional[int] = ..., graph_handle: _Optional[str] = ..., feed: _Optional[_Iterable[int]] = ..., fetch: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    gives: int
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., start: _Optional[int] = ..., graph_handle: _Optional[str] = ..., feed: _Optional[_Iterable[int]] = ..., gives: _Optional[int] = ...) -> None: ...
 
 class PartialRunSetupRequest(_message.Message):
     __slots__ = ("session_handle", "feed", "fetch", "target", "request_id")
@@ -199,17 +207,22 @@ class CloseSessionResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class CheckTaskRequest(_message.Message):
-    __slots__ = ("session_handle", "task", "start")
+class CheckTasksRequest(_message.Message):
+    __slots__ = ("session_handle", "starts")
+    class StartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
-    TASK_FIELD_NUMBER: _ClassVar[int]
-    START_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
-    task: str
-    start: int
-    def __init__(self, session_handle: _Optional[str] = ..., task: _Optional[str] = ..., start: _Optional[int] = ...) -> None: ...
+    starts: _containers.ScalarMap[str, int]
+    def __init__(self, session_handle: _Optional[str] = ..., starts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
-class CheckTaskResponse(_message.Message):
+class CheckTasksResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
@@ -311,10 +324,10 @@ class ReleaseCallableResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusRequest(_message.Message):
-    __slots__ = ("headrace_addresses",)
-    HEADRACE_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
-    headrace_addresses: bool
-    def __init__(self, headrace_addresses: bool = ...) -> None: ...
+    __slots__ = ("headrace_cluster",)
+    HEADRACE_CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    headrace_cluster: bytes
+    def __init__(self, headrace_cluster: _Optional[bytes] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
     __slots__ = ("device_attributes", "headrace_clock_ns", "headrace_lane", "headrace_pushes", "headrace_addresses")
@@ -410,7 +423,7 @@ class GiveUpElsewhereResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RegisterGraphRequest(_message.Message):
-    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by", "headrace_feed_keys", "headrace_fetch_keys", "headrace_reported", "headrace_linked_to", "headrace_starts", "headrace_master")
+    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by", "headrace_feed_keys", "headrace_fetch_keys", "headrace_reported", "headrace_linked_to", "headrace_starts", "headrace_master", "headrace_common")
     class HeadraceStartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -435,6 +448,7 @@ class RegisterGraphRequest(_message.Message):
     HEADRACE_LINKED_TO_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_STARTS_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_MASTER_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_COMMON_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     graph_def: _framework_pb2.GraphDef
     has_control_flow: bool
@@ -452,7 +466,8 @@ class RegisterGraphRequest(_message.Message):
     headrace_linked_to: str
     headrace_starts: _containers.ScalarMap[str, int]
     headrace_master: str
-    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ..., headrace_feed_keys: _Optional[_Iterable[str]] = ..., headrace_fetch_keys: _Optional[_Iterable[str]] = ..., headrace_reported: bool = ..., headrace_linked_to: _Optional[str] = ..., headrace_starts: _Optional[_Mapping[str, int]] = ..., headrace_master: _Optional[str] = ...) -> None: ...
+    headrace_common: bytes
+    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ..., headrace_feed_keys: _Optional[_Iterable[str]] = ..., headrace_fetch_keys: _Optional[_Iterable[str]] = ..., headrace_reported: bool = ..., headrace_linked_to: _Optional[str] = ..., headrace_starts: _Optional[_Mapping[str, int]] = ..., headrace_master: _Optional[str] = ..., headrace_common: _Optional[bytes] = ...) -> None: ...
 
 class RegisterGraphResponse(_message.Message):
     __slots__ = ("graph_handle",)

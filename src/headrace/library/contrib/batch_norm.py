@@ -34,6 +34,7 @@ from headrace.library.contrib.layer_utils import (
 from headrace.library.contrib.variables import model_variable
 from headrace.library.layers.normalization import normalization_in_scope
 from headrace.library.layers.parameters import known
+from headrace.library.layers.renormalization import Renorm, checked_clipping
 from headrace.library.nn.sample_moments import weighted_moments
 from headrace.library.variables.initializers import ones_initializer, zeros_initializer
 from headrace.library.variables.moving_average import assign_moving_average
@@ -87,16 +88,25 @@ def batch_norm(
     used otherwise, go towards them by 1 - decay, when what is in updates_collections is run; with None whenever
     the outputs are computed.  batch_weights [n]: how much each example counts.  param_initializers,
     param_regularizers: by name of the variable.
-    Raises ValueError; NotImplementedError: renorm, adjustment.
+    renorm: with batch renormalization, by at most renorm_clipping (a dict of "rmax", "rmin" and "dmax").
+    Raises ValueError; NotImplementedError: adjustment.
     """
-    for what, asked in (("renorm", renorm), ("adjustment", adjustment)):
-        if asked:
-            raise NotImplementedError(
-                f"batch_norm with {what} is not available; leave it out, or write it with tf.nn.moments"
-            )
+    if adjustment is not None:
+        raise NotImplementedError(
+            "batch_norm with adjustment is not available; leave it out, or write it with tf.nn.moments"
+        )
+    if renorm and batch_weights is not None:
+        raise ValueError("batch_weights are not supported with renorm.")
+    if renorm and zero_debias_moving_mean:
+        raise ValueError("zero_debias_moving_mean is not supported with renorm.")
+    clipping = checked_clipping(renorm_clipping) if renorm else {}
     if data_format not in _FORMATS:
         raise ValueError("data_format has to be either NCHW or NHWC.")
-    fused = True if fused is None else fused
+    fused = not renorm if fused is None else fused
+    if renorm and fused:
+        raise ValueError(
+            "Passing both `fused=True` and `renorm=True` is not supported: leave fused out"
+        )
     values = convert(inputs)
     rank = values.shape.ndims
     if rank is None:
@@ -125,7 +135,7 @@ def batch_norm(
         else:
             open_as_layer(inner)
             if batch_weights is None and usual:
-                outputs = make.as_layer(fused)
+                outputs = make.as_layer(fused, (clipping, renorm_decay) if renorm else None)
             else:
                 outputs = make.of_moments(batch_weights)
         return finished(outputs, activation_fn, outputs_collections, inner)
@@ -184,22 +194,25 @@ class _Normalizing:
         finally:
             scope.set_partitioner(partitioner)
 
-    def as_layer(self, fused: bool) -> Tensor:
-        """As tf.layers.batch_normalization."""
+    def as_layer(self, fused: bool, renorm: tuple[dict[str, Any], float] | None) -> Tensor:
+        """As tf.layers.batch_normalization; renorm: limits and momentum."""
         rank = len(self.values.raw_shape or ())
         at, size = self._channels(rank)
         gamma = self._variable("gamma", size) if self.scale else None
         beta = self._variable("beta", size) if self.center else None
+        moving = self._moving(size)
+        kind = moving[0].dtype.base_dtype
         return normalization_in_scope(
             self.values,
             gamma,
             beta,
-            self._moving(size),
+            moving,
             at,
             self.epsilon,
             self.decay,
             self.is_training,
             fused and rank == 4,
+            None if renorm is None else Renorm.made(size, kind, *renorm),
         )
 
     def as_one_op(self) -> Tensor:

@@ -15,6 +15,20 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
 from headrace.library.metrics import classes, confusion, means, thresholds, top_k
+from headrace.library.metrics.streams import (
+    Metric,
+    Names,
+    as_floats,
+    collected,
+    fitting,
+    metric_variable,
+)
+from headrace.library.metrics.top_k import recall_at_top_k
+from headrace.library.nn.weights_broadcast import broadcast_weights
+from headrace.library.variables.assigning import assign_add
+from headrace.library.variables.variable_scope import variable_scope
+from headrace.ops.array.shapes import size as size_of
+from headrace.ops.flow.identities import identity
 from headrace.ops.math.casting import cast, to_float
 from headrace.ops.math.comparisons import equal
 from headrace.ops.math.reductions import reduce_mean, reduce_sum
@@ -24,6 +38,8 @@ __all__ = [
     "accuracy",
     "aggregate_metric_map",
     "aggregate_metrics",
+    "count",
+    "sparse_recall_at_top_k",
     "streaming_accuracy",
     "streaming_auc",
     "streaming_false_negatives",
@@ -162,4 +178,45 @@ def streaming_recall_at_k(
     found = to_float(make.InTopK(predictions, labels, k=k))
     return means.mean(
         found, weights, metrics_collections, updates_collections, name or f"recall_at_{k}"
+    )
+
+
+def count(
+    values: Any,
+    weights: Any = None,
+    metrics_collections: Names = None,
+    updates_collections: Names = None,
+    name: str | None = None,
+) -> Metric:
+    """How many values there were, or the sum of their weights: a scalar float32."""
+    with variable_scope(name, "count", (values, weights)):
+        total = metric_variable([], dtypes.float32, name="count")
+        if weights is None:
+            number = cast(size_of(convert(values)), dtypes.float32)
+        else:
+            found, _, weights = fitting(as_floats(values), weights=weights)
+            number = reduce_sum(broadcast_weights(as_floats(weights), found))
+        metric = identity(total), assign_add(total, number)
+        return collected(metric, metrics_collections, updates_collections)
+
+
+def sparse_recall_at_top_k(
+    labels: Any,
+    top_k_predictions: Any,
+    class_id: int | None = None,
+    weights: Any = None,
+    metrics_collections: Names = None,
+    updates_collections: Names = None,
+    name: str | None = None,
+) -> Metric:
+    """`tf.metrics.recall_at_top_k`."""
+    return recall_at_top_k(
+        labels,
+        top_k_predictions,
+        None,
+        class_id,
+        weights,
+        metrics_collections,
+        updates_collections,
+        name,
     )

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes
-from headrace.graph.names import control_dependencies
+from headrace.library.contrib.cell_bases import CarryCell, projected
 from headrace.library.contrib.rnn_weights import clean_scope, depth_of, linear, normalized, sharded
-from headrace.library.rnn.cells import LSTMStateTuple, RNNCell
+from headrace.library.rnn.cells import LSTMStateTuple
 from headrace.library.variables.initializers import (
     Initializer,
     constant_initializer,
@@ -23,61 +23,23 @@ from headrace.library.variables.initializers import (
 from headrace.library.variables.variable_scope import get_variable, variable_scope
 from headrace.ops.array.gathering import where
 from headrace.ops.array.joining import concat, split
-from headrace.ops.array.slicing import slice as slice_of
 from headrace.ops.linalg.products import matmul
 from headrace.ops.math.casting import cast
-from headrace.ops.math.clipping import clip_by_value
 from headrace.ops.math.elementwise import exp, sigmoid, tanh
 from headrace.ops.nn.activations import relu
-from headrace.ops.nn.basics import dropout, l2_normalize
 from headrace.ops.nn.bias import bias_add
 from headrace.ops.random.draws import random_uniform
 
 __all__ = [
     "CoupledInputForgetGateLSTMCell",
     "IntersectionRNNCell",
-    "LayerNormBasicLSTMCell",
     "NASCell",
     "PhasedLSTMCell",
     "UGRNNCell",
-    "WeightNormLSTMCell",
 ]
 
 
-class _UnitsCell(RNNCell):
-    """A cell of `_num_units`, whose state is c and h unless it says otherwise."""
-
-    _num_units: int
-    _num_proj: int | None = None
-    _state_is_tuple = True
-
-    @property
-    def state_size(self) -> Any:
-        """Units of c and h; a sum where they lie side by side."""
-        sizes = LSTMStateTuple(self._num_units, self.output_size)
-        return sizes if self._state_is_tuple else sum(sizes)
-
-    @property
-    def output_size(self) -> Any:
-        """Units of the outputs."""
-        return self._num_proj or self._num_units
-
-    def _parts(self, state: Any) -> Any:
-        if self._state_is_tuple:
-            return state
-        c = slice_of(state, [0, 0], [-1, self._num_units])
-        return c, slice_of(state, [0, self._num_units], [-1, self.output_size])
-
-    def _state(self, c: Any, h: Any) -> Any:
-        return LSTMStateTuple(c, h) if self._state_is_tuple else concat([c, h], 1)
-
-
-def _projected(h: Any, kernel: Any, limit: float | None) -> Any:
-    h = matmul(h, kernel)
-    return h if limit is None else clip_by_value(h, -limit, limit)
-
-
-class CoupledInputForgetGateLSTMCell(_UnitsCell):
+class CoupledInputForgetGateLSTMCell(CarryCell):
     """An LSTM that takes in as much as it forgets (http://arxiv.org/abs/1503.04069)."""
 
     def __init__(
@@ -139,58 +101,11 @@ class CoupledInputForgetGateLSTMCell(_UnitsCell):
             h = sigmoid(leave) * self._activation(c)
             if self._num_proj is not None:
                 by = sharded("W_P", [n, self._num_proj], kind, self._num_proj_shards)
-                h = _projected(h, by, self._proj_clip)
+                h = projected(h, by, self._proj_clip)
         return h, self._state(c, h)
 
 
-class LayerNormBasicLSTMCell(_UnitsCell):
-    """An LSTM with layer norm (http://arxiv.org/abs/1607.06450) and dropout of what it takes in."""
-
-    def __init__(
-        self,
-        num_units: int,
-        forget_bias: float = 1.0,
-        input_size: Any = None,
-        activation: Any = tanh,
-        layer_norm: bool = True,
-        norm_gain: float = 1.0,
-        norm_shift: float = 0.0,
-        dropout_keep_prob: Any = 1.0,
-        dropout_prob_seed: int | None = None,
-        reuse: Any = None,
-    ) -> None:
-        """norm_gain, norm_shift: first values of gamma and beta.  dropout_keep_prob: number or scalar.
-
-        Variables: kernel, bias without layer_norm; with it gamma and beta of input, transform, forget, output, state.
-        """
-        super().__init__(reuse=reuse)
-        self._num_units, self._forget_bias, self._activation = num_units, forget_bias, activation
-        self._layer_norm, self._gain, self._shift = layer_norm, norm_gain, norm_shift
-        self._keep_prob, self._seed = dropout_keep_prob, dropout_prob_seed
-
-    def _normal(self, x: Any, scope: str) -> Any:
-        return normalized(x, scope, self._gain, self._shift) if self._layer_norm else x
-
-    def call(self, inputs: Any, state: Any) -> Any:
-        """See `RNNCell.call`."""
-        c, h = state
-        made = linear([inputs, h], 4 * self._num_units, bias=not self._layer_norm)
-        enter, candidate, forget, leave = (
-            self._normal(gate, name)
-            for gate, name in zip(
-                split(made, 4, 1), ("input", "transform", "forget", "output"), strict=True
-            )
-        )
-        taken = self._activation(candidate)
-        if not isinstance(self._keep_prob, float) or self._keep_prob < 1:
-            taken = dropout(taken, self._keep_prob, seed=self._seed)
-        c = c * sigmoid(forget + self._forget_bias) + sigmoid(enter) * taken
-        c = self._normal(c, "state")
-        h = self._activation(c) * sigmoid(leave)
-        return h, LSTMStateTuple(c, h)
-
-
-class NASCell(_UnitsCell):
+class NASCell(CarryCell):
     """The cell that neural architecture search found (https://arxiv.org/abs/1611.01578)."""
 
     def __init__(
@@ -237,7 +152,7 @@ class NASCell(_UnitsCell):
         return h, LSTMStateTuple(c, h)
 
 
-class UGRNNCell(_UnitsCell):
+class UGRNNCell(CarryCell):
     """Update gate RNN (https://arxiv.org/abs/1611.09913): one gate between state and candidate."""
 
     def __init__(
@@ -269,7 +184,7 @@ class UGRNNCell(_UnitsCell):
         return new, new
 
 
-class IntersectionRNNCell(_UnitsCell):
+class IntersectionRNNCell(CarryCell):
     """Intersection RNN (https://arxiv.org/abs/1611.09913): gates along time and along depth; for stacks of cells."""
 
     def __init__(
@@ -329,7 +244,7 @@ class _Exponential(Initializer):
         )
 
 
-class PhasedLSTMCell(_UnitsCell):
+class PhasedLSTMCell(CarryCell):
     """An LSTM whose units are open in phases (https://arxiv.org/abs/1610.09513); inputs are (time [batch, 1], x)."""
 
     def __init__(
@@ -388,68 +303,3 @@ class PhasedLSTMCell(_UnitsCell):
         rising = 2 * at / share
         opened = where(at < share, 2 - rising, self._leak * at)
         return where(at < 0.5 * share, rising, opened)
-
-
-class WeightNormLSTMCell(_UnitsCell):
-    """An LSTM whose kernel's columns have a length of their own (https://arxiv.org/abs/1602.07868)."""
-
-    def __init__(
-        self,
-        num_units: int,
-        norm: bool = True,
-        use_peepholes: bool = False,
-        cell_clip: float | None = None,
-        initializer: Any = None,
-        num_proj: int | None = None,
-        proj_clip: float | None = None,
-        forget_bias: float = 1,
-        activation: Any = None,
-        reuse: Any = None,
-    ) -> None:
-        """norm: without, it is an LSTM.  Variables: wn/kernel, wn/norm_0, wn/norm_1, wn/bias and LSTMCell's others."""
-        super().__init__(reuse=reuse)
-        self._num_units, self._norm, self._use_peepholes = num_units, norm, use_peepholes
-        self._cell_clip, self._initializer = cell_clip, initializer
-        self._num_proj, self._proj_clip = num_proj, proj_clip
-        self._forget_bias, self._activation = forget_bias, activation or tanh
-
-    def _linear(self, args: list[Any], size: int) -> Any:
-        kind, depths = args[0].dtype, [depth_of(each) for each in args]
-        kernel = get_variable("kernel", [sum(depths), size], kind)
-        if self._norm:
-            parts, at = [], 0
-            with control_dependencies(None):
-                for number, depth in enumerate(depths):
-                    length = get_variable(f"norm_{number}", [size], kind)
-                    part = slice_of(kernel, [at, 0], [depth, size])
-                    parts.append(l2_normalize(part, axis=0) * length)
-                    at += depth
-                kernel = concat(parts, 0)
-        bias = get_variable("bias", [size], kind, zeros_initializer(dtype=kind))
-        return bias_add(matmul(concat(args, 1), kernel), bias)
-
-    def call(self, inputs: Any, state: Any) -> Any:
-        """See `RNNCell.call`."""
-        n, kind = self._num_units, inputs.dtype
-        c, h = state
-        with clean_scope(self._initializer):
-            with variable_scope("wn"):
-                made = self._linear([inputs, h], 4 * n)
-            enter, candidate, forget, leave = split(made, 4, 1)
-            forget = forget + self._forget_bias
-            if self._use_peepholes:
-                to_forget, to_enter, to_leave = (
-                    get_variable(name, [n], kind) for name in ("w_f_diag", "w_i_diag", "w_o_diag")
-                )
-                forget, enter = forget + to_forget * c, enter + to_enter * c
-            c = sigmoid(forget) * c + sigmoid(enter) * self._activation(candidate)
-            if self._cell_clip is not None:
-                c = clip_by_value(c, -self._cell_clip, self._cell_clip)
-            if self._use_peepholes:
-                leave = leave + to_leave * c
-            h = sigmoid(leave) * self._activation(c)
-            if self._num_proj is not None:
-                with variable_scope("projection"):
-                    kernel = get_variable("kernel", [n, self._num_proj], kind)
-                    h = _projected(h, kernel, self._proj_clip)
-        return h, LSTMStateTuple(c, h)

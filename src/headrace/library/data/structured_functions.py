@@ -7,10 +7,10 @@ Source: TF 1.15 python/data/ops/dataset_ops.py, for behaviour; the functions' no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from headrace.base.shapes import TensorShape
-from headrace.base.traits import STATEFUL
+from headrace.base.traits import DRAWS, STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.convert import convert
@@ -159,18 +159,11 @@ def _arguments(structure: Any, element: Any) -> Sequence[Any]:
     return element if type(structure) is tuple else (element,)
 
 
-_DRAWS: Final = frozenset(
-    "Multinomial RandomGamma RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform "
-    "RandomUniformInt TruncatedNormal".split()
-)
-"""Ops that remember what they have drawn, and that nobody misses where no result is made of it."""
-
-
 def _marked(graph: FuncGraph, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The results, which wait for all that the function does."""
     made = [get("Identity")(tensor, name="Identity") for tensor in tensors]
     effects = [
-        op for op in graph.get_operations() if STATEFUL in op.traits and op.type not in _DRAWS
+        op for op in graph.get_operations() if STATEFUL in op.traits and DRAWS not in op.traits
     ]
     if effects:
         with graph.control_dependencies(effects):

@@ -7,10 +7,11 @@ Source: TF 1.15 behaviour
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.library.distributions.base import Distribution
+from headrace.library.nearest_function import NearestFunction
 from headrace.ops.flow.asserts import Assert
 from headrace.ops.flow.identities import identity
 from headrace.ops.math.reductions import reduce_any
@@ -19,18 +20,7 @@ from headrace.ops.tables import make
 __all__ = ["RegisterKL", "cross_entropy", "kl_divergence"]
 
 Divergence = Callable[..., Any]
-_registered: dict[tuple[type, type], Divergence] = {}
-
-
-def _nearest(a: type, b: type) -> Divergence | None:
-    """The function for the pair of bases that are least far from the two classes together."""
-    pairs = [
-        (above_a + above_b, at)
-        for above_a, base_a in enumerate(a.__mro__)
-        for above_b, base_b in enumerate(b.__mro__)
-        if (at := (base_a, base_b)) in _registered
-    ]
-    return _registered[min(pairs, key=lambda pair: pair[0])[1]] if pairs else None
+_DIVERGENCES: Final = NearestFunction("KL")
 
 
 def kl_divergence(
@@ -43,7 +33,7 @@ def kl_divergence(
 
     Raises NotImplementedError for classes of which nobody said what it is.
     """
-    function = _nearest(type(distribution_a), type(distribution_b))
+    function = _DIVERGENCES.find(type(distribution_a), type(distribution_b))
     if function is None:
         raise NotImplementedError(
             "No KL(distribution_a || distribution_b) registered for distribution_a type "
@@ -80,12 +70,5 @@ class RegisterKL:
 
     def __call__(self, kl_fn: Divergence) -> Divergence:
         """Raises TypeError for what is no function, ValueError for a pair that has one."""
-        if not callable(kl_fn):
-            raise TypeError(f"kl_fn must be callable, received: {kl_fn}")
-        if self._key in _registered:
-            a, b = (each.__name__ for each in self._key)
-            raise ValueError(
-                f"KL({a} || {b}) has already been registered to: {_registered[self._key]}"
-            )
-        _registered[self._key] = kl_fn
-        return kl_fn
+        made: Divergence = _DIVERGENCES.register(self._key, kl_fn)
+        return made

@@ -42,7 +42,7 @@ __all__ = ["Laplace", "Normal", "StudentT", "Uniform"]
 _LOG_ROOT_2_PI: Final = 0.5 * math.log(2.0 * math.pi)
 
 
-class _Placed(Distribution):
+class Placed(Distribution):
     """What two parameters of the batch's shape define."""
 
     _first_one: Tensor
@@ -64,7 +64,7 @@ class _Placed(Distribution):
         return concat([[n], self.batch_shape_tensor()], 0)
 
 
-class _LocScale(_Placed):
+class LocScale(Placed):
     """With a place and a width above 0."""
 
     _PARAMETERS = ("loc", "scale")
@@ -107,7 +107,7 @@ class _LocScale(_Placed):
         return self._scale
 
 
-class Normal(_LocScale):
+class Normal(LocScale):
     """Of mean `loc` and standard deviation `scale`, which broadcast."""
 
     def __init__(
@@ -164,7 +164,7 @@ class Normal(_LocScale):
         return self.scale * ones_like(self.loc)
 
 
-class Uniform(_Placed):
+class Uniform(Placed):
     """Between `low`, inclusive, and `high`, which broadcast."""
 
     _PARAMETERS = ("low", "high")
@@ -243,7 +243,7 @@ class Uniform(_Placed):
         return self.range() / math.sqrt(12.0)
 
 
-class Laplace(_LocScale):
+class Laplace(LocScale):
     """Two exponential distributions, back to back at `loc`; `scale` is the mean distance from there."""
 
     def __init__(

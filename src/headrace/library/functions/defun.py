@@ -119,6 +119,8 @@ def _arity(func: Callable[..., Any]) -> tuple[int, int | None]:
 
 
 class _DefunGraph(FuncGraph):
+    functional_flow = False
+
     def captures_are_called(self, tensor: Tensor) -> str:
         return "Placeholder"
 

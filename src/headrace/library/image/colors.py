@@ -172,7 +172,7 @@ def adjust_jpeg_quality(
     """An image after it was a JPEG of that quality (0 to 100)."""
     with name_scope(name, "adjust_jpeg_quality", [image]):
         image = as_image(image)
-        channels = image.shape.as_list()[-1]
+        channels = image.shape.as_list()[-1] or 0
         own = image.dtype.base_dtype
         pixels = convert_image_dtype(image, dtypes.uint8, saturate=True)
         if not isinstance(jpeg_quality, Tensor):

@@ -16,8 +16,7 @@ from headrace.library.layers.parameters import OfVariable, Parameters, check_ran
 from headrace.library.tensordot import tensordot
 from headrace.library.variables.initializers import zeros_initializer
 from headrace.library.variables.variable_scope import variable_scope
-from headrace.ops.array.packing import stack
-from headrace.ops.array.shapes import reshape
+from headrace.ops.array.shapes import reshape, transpose
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.flow.identities import identity
 from headrace.ops.linalg.products import matmul
@@ -115,16 +114,18 @@ def dropout(
 def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Tensor:
     """[batch, the rest]: all dimensions but the first as one.
 
-    data_format is accepted for compatibility; channels_first inputs are flattened as they lie.
+    data_format: channels_first inputs are flattened as if their channels came last.
     """
     with name_scope(name, "flatten", [inputs]):
         values = convert(inputs)
         raw = values.raw_shape
         check_rank(values, 1, name or "flatten", least=True)
         rest = None if raw is None else shapes.num_elements(raw[1:])
+        if data_format == "channels_first" and raw is not None and len(raw) > 2:
+            values = transpose(values, [0, *range(2, len(raw)), 1])
         target: Any = [-1, rest]
         if rest is None:
-            target = stack([shape_of(values)[0], -1])
+            target = [shape_of(values)[0], -1]
         flat: Tensor = reshape(values, target)
         if raw is not None:
             flat.set_shape((raw[0], rest))

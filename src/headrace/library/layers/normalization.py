@@ -18,6 +18,7 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
 from headrace.library.layers.parameters import chosen, known
+from headrace.library.layers.renormalization import Renorm, checked_clipping, composed
 from headrace.library.variables.assigning import assign_sub
 from headrace.library.variables.initializers import ones_initializer, zeros_initializer
 from headrace.library.variables.variable_scope import get_variable, variable_scope
@@ -61,14 +62,20 @@ def batch_normalization(
 
     While `training` (a bool, or a tensor of one) the mean and variance are the batch's, and operations in the
     collection UPDATE_OPS move the moving ones, which are used otherwise, by 1 - momentum; run them with the training
-    step.  fused: as one operation, by default for images with channels in axis 3 or 1.
-    Raises NotImplementedError for renorm, virtual_batch_size, adjustment and several axes; ValueError if the size of
-    the axis is not known, or fused is True and cannot be.
+    step.  fused: as one operation, by default for images with channels in axis 3 or 1.  renorm: with batch
+    renormalization, by at most renorm_clipping (a dict of "rmax", "rmin" and "dmax").
+    Raises NotImplementedError for virtual_batch_size, adjustment and several axes; ValueError if the size of
+    the axis is not known, renorm_clipping has other keys, or fused is True and cannot be.
     """
-    _refuse(renorm=renorm, virtual_batch_size=virtual_batch_size, adjustment=adjustment)
+    _refuse(virtual_batch_size=virtual_batch_size, adjustment=adjustment)
+    if renorm and fused:
+        raise ValueError(
+            "Passing both `fused=True` and `renorm=True` is not supported: leave fused out"
+        )
+    clipping = checked_clipping(renorm_clipping) if renorm else {}
     values = convert(inputs)
     at, size = _axis(values, axis)
-    one_op = _is_one_op(values, at, axis, fused)
+    one_op = not renorm and _is_one_op(values, at, axis, fused)
     half = values.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
     kind = dtypes.float32 if half else values.dtype.base_dtype
     with variable_scope(name, "batch_normalization", [values], reuse=reuse):
@@ -87,8 +94,9 @@ def batch_normalization(
                 ("variance", moving_variance_initializer),
             )
         ]
+        corrected = Renorm.made(size, kind, clipping, renorm_momentum) if renorm else None
         return normalization_in_scope(
-            values, gamma, beta, moving, at, epsilon, momentum, training, one_op
+            values, gamma, beta, moving, at, epsilon, momentum, training, one_op, corrected
         )
 
 
@@ -102,10 +110,13 @@ def normalization_in_scope(
     momentum: Any,
     training: Any,
     one_op: bool,
+    renorm: Renorm | None = None,
 ) -> Tensor:
     """What `batch_normalization` makes within its scope of its variables; at: the axis, counted from the first one."""
-    make = _fused if one_op else _composed
-    outputs, *batch = make(values, gamma, beta, moving, at, epsilon, training)
+    if one_op:
+        outputs, *batch = _fused(values, gamma, beta, moving, at, epsilon, training)
+    else:
+        outputs, *batch = _composed(values, gamma, beta, moving, at, epsilon, training, renorm)
     if known(training) is not False:
         _keep(moving, batch, momentum, training)
     return outputs
@@ -195,6 +206,7 @@ def _composed(
     at: int,
     epsilon: float,
     training: Any,
+    renorm: Renorm | None,
 ) -> Sequence[Tensor]:
     rank = len(values.raw_shape or ())
     others = [axis for axis in range(rank) if axis != at]
@@ -203,6 +215,10 @@ def _composed(
     mean, variance = chosen(
         training, lambda: list(batch), lambda: [convert(variable) for variable in moving]
     )
+    later: list[Tensor] = [mean, variance]
+    if renorm is not None and known(training) is not False:
+        factor, offset, *later = renorm.corrections(mean, variance, epsilon, training)
+        gamma, beta = composed(factor, offset, gamma, beta)
     along = [-1 if axis == at else 1 for axis in range(rank)]
 
     def spread(value: Any) -> Any:
@@ -211,7 +227,7 @@ def _composed(
     outputs = normalized(
         precise, spread(mean), spread(variance), spread(beta), spread(gamma), epsilon
     )
-    return cast(outputs, values.dtype.base_dtype), mean, variance
+    return cast(outputs, values.dtype.base_dtype), *later
 
 
 def _keep(moving: Sequence[Any], batch: Sequence[Tensor], momentum: float, training: Any) -> None:

@@ -17,11 +17,11 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
-from headrace.library.surplus import without_surplus
+from headrace.library.surplus import weights_of, without_surplus
 from headrace.library.variables.assigning import assign_add
 from headrace.library.variables.variables import Variable
 from headrace.ops.array.constants import zeros
-from headrace.ops.array.shapes import expand_dims, reshape, squeeze
+from headrace.ops.array.shapes import reshape
 from headrace.ops.math.casting import cast
 from headrace.ops.math.reductions import reduce_sum
 from headrace.ops.tables import make
@@ -63,14 +63,7 @@ def fitting(predictions: Any, labels: Any = None, weights: Any = None) -> tuple[
         predictions.shape.assert_is_compatible_with(labels.shape)
     if weights is None:
         return predictions, labels, None
-    weights = convert(weights)
-    ours, theirs = weights.shape.ndims, predictions.shape.ndims
-    if ours is not None and theirs is not None:
-        if ours - theirs == 1:
-            weights = squeeze(weights, [-1])
-        elif ours and theirs - ours == 1:
-            weights = expand_dims(weights, [-1])
-    return predictions, labels, weights
+    return predictions, labels, weights_of(convert(weights), predictions)
 
 
 def squeezed(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:

@@ -48,7 +48,7 @@ __all__ = [
     "true_positives_at_thresholds",
 ]
 
-_EPSILON = 1e-7
+EPSILON = 1e-7
 ALL = ("tp", "fn", "tn", "fp")
 METHODS = ("trapezoidal", "careful_interpolation", "minoring", "majoring")
 _NAMES = {
@@ -107,6 +107,20 @@ def counts_at(
     return values, updates
 
 
+def of_counts(
+    labels: Any,
+    predictions: Any,
+    thresholds: Sequence[float],
+    weights: Any,
+    function: Callable[[dict[str, Any], str], Any],
+    includes: Sequence[str] = ALL,
+) -> Metric:
+    """What `function` (counts, name of its node) makes of the counts so far, and of those with the batch."""
+    values, updates = counts_at(labels, predictions, thresholds, weights, includes)
+    value = function(values, "value")
+    return value, function(updates, "update_op")
+
+
 def _at_thresholds(kind: str) -> Callable[..., Metric]:
     name_of = f"{_NAMES[kind]}"
 
@@ -143,14 +157,12 @@ def _share_at_thresholds(
 ) -> Metric:
     labels, predictions, thresholds, weights = given
     with variable_scope(name, f"{kind}_at_thresholds", (predictions, labels, weights)):
-        values, updates = counts_at(labels, predictions, thresholds, weights, ("tp", other))
 
         def share(counts: dict[str, Any], name: str) -> Any:
             right, wrong = counts["tp"], counts[other]
-            return make.RealDiv(right, _EPSILON + right + wrong, name=f"{kind}_{name}")
+            return make.RealDiv(right, EPSILON + right + wrong, name=f"{kind}_{name}")
 
-        value = share(values, "value")
-        found = value, share(updates, "update_op")
+        found = of_counts(labels, predictions, thresholds, weights, share, ("tp", other))
     return collected(found, *collections)
 
 
@@ -186,10 +198,10 @@ def recall_at_thresholds(
     )
 
 
-def spread_thresholds(count: int, last: float = 1.0 + _EPSILON) -> list[float]:
+def spread_thresholds(count: int, last: float = 1.0 + EPSILON) -> list[float]:
     """So many thresholds at equal distances; the first is a little below 0."""
     inner = [(each + 1) * 1.0 / (count - 1) for each in range(count - 2)]
-    return [0.0 - _EPSILON, *inner, last]
+    return [0.0 - EPSILON, *inner, last]
 
 
 def auc(
@@ -219,16 +231,14 @@ def auc(
         if thresholds is None:
             limits = spread_thresholds(num_thresholds)
         else:
-            limits = [0.0 - _EPSILON, *sorted(thresholds), 1.0 + _EPSILON]
-        values, updates = counts_at(labels, predictions, limits, weights)
+            limits = [0.0 - EPSILON, *sorted(thresholds), 1.0 + EPSILON]
 
         def area(counts: dict[str, Any], name: str) -> Any:
             if (curve, summation_method) == ("PR", "careful_interpolation"):
                 return _interpolated(counts, len(limits))
             return _area(counts, len(limits), curve, summation_method, name)
 
-        value = area(values, "value")
-        found = value, area(updates, "update_op")
+        found = of_counts(labels, predictions, limits, weights, area)
     return collected(found, metrics_collections, updates_collections)
 
 
@@ -290,18 +300,17 @@ def sensitivity_at_specificity(
 
     Raises ValueError: a specificity that is not in [0, 1].
     """
-    _check_share("specificity", specificity)
+    check_share("specificity", specificity)
     with variable_scope(name, "sensitivity_at_specificity", (predictions, labels, weights)):
-        values, updates = counts_at(labels, predictions, spread_thresholds(num_thresholds), weights)
+        limits = spread_thresholds(num_thresholds)
 
         def sensitivity(counts: dict[str, Any], name: str) -> Any:
             tp, fn, tn, fp = (counts[each] for each in ALL)
-            found = tn / (tn + fp + _EPSILON)
+            found = tn / (tn + fp + EPSILON)
             at = cast(argmin(make.Abs(found - specificity), 0), dtypes.int32)
-            return make.RealDiv(tp[at], tp[at] + fn[at] + _EPSILON, name=name)
+            return make.RealDiv(tp[at], tp[at] + fn[at] + EPSILON, name=name)
 
-        value = sensitivity(values, "value")
-        result = value, sensitivity(updates, "update_op")
+        result = of_counts(labels, predictions, limits, weights, sensitivity)
     return collected(result, metrics_collections, updates_collections)
 
 
@@ -319,27 +328,24 @@ def specificity_at_sensitivity(
 
     Raises ValueError: a sensitivity that is not in [0, 1].
     """
-    _check_share("sensitivity", sensitivity)
+    check_share("sensitivity", sensitivity)
     with variable_scope(name, "specificity_at_sensitivity", (predictions, labels, weights)):
-        values, updates = counts_at(
-            labels, predictions, spread_thresholds(num_thresholds, 1.0 - _EPSILON), weights
-        )
+        limits = spread_thresholds(num_thresholds, 1.0 - EPSILON)
 
         def specificity(counts: dict[str, Any], name: str) -> Any:
             tp, fn, tn, fp = (counts[each] for each in ALL)
-            found = tp / (tp + fn + _EPSILON)
+            found = tp / (tp + fn + EPSILON)
             least = reduce_min(make.Abs(found - sensitivity))
             nearest = make.Equal(make.Abs(found - sensitivity), least)
             counted = cumsum(cast(nearest, dtypes.int64))
             at = cast(argmax(counted, 0), dtypes.int32)
-            return make.RealDiv(tn[at], tn[at] + fp[at] + _EPSILON, name=name)
+            return make.RealDiv(tn[at], tn[at] + fp[at] + EPSILON, name=name)
 
-        value = specificity(values, "value")
-        result = value, specificity(updates, "update_op")
+        result = of_counts(labels, predictions, limits, weights, specificity)
     return collected(result, metrics_collections, updates_collections)
 
 
-def _check_share(name: str, value: float) -> None:
+def check_share(name: str, value: float) -> None:
     if not 0 <= value <= 1:
         raise ValueError(
             f"`{name}` must be in the range [0, 1]. Currently, `{name}` got {value:f}."

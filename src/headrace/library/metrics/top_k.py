@@ -23,7 +23,7 @@ from headrace.library.variables.assigning import assign_add
 from headrace.ops.array.constants import fill, ones_like
 from headrace.ops.array.gathering import where
 from headrace.ops.array.joining import concat
-from headrace.ops.array.shapes import expand_dims, size
+from headrace.ops.array.shapes import expand_dims, rank, size
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.array.unique import top_k
 from headrace.ops.flow.control_flow import cond
@@ -58,9 +58,10 @@ def _with_lists(labels: Any, predictions: Tensor) -> Any:
             return labels
         labels = convert(labels)
         ours, theirs = labels.shape.ndims, predictions.shape.ndims
-        if ours is not None and theirs is not None and ours == theirs - 1:
-            return expand_dims(labels, -1, name=scope)
-        return labels
+        if ours is not None and theirs is not None:
+            return expand_dims(labels, -1, name=scope) if ours == theirs - 1 else labels
+        wider = make.Equal(rank(predictions), rank(labels) + 1)
+        return cond(wider, lambda: expand_dims(labels, -1, name=scope), lambda: labels)
 
 
 def _of_class(labels: Any, guesses: Any, class_id: int | None) -> tuple[Any, Any]:

@@ -16,11 +16,10 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
 from headrace.library.nn.weights_broadcast import assert_broadcastable, broadcast_weights
-from headrace.library.surplus import without_surplus
+from headrace.library.surplus import weights_as, without_surplus
 from headrace.ops.array.constants import constant, ones_like, zeros_like
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.array.shapes import size as size_of
-from headrace.ops.array.shapes import squeeze
 from headrace.ops.flow.identities import stop_gradient
 from headrace.ops.math.casting import cast
 from headrace.ops.math.reductions import reduce_sum
@@ -396,8 +395,4 @@ def _squeezed(labels: Any, logits: Any, weights: Any) -> tuple[Tensor, Tensor, T
     with name_scope(None, "remove_squeezable_dimensions", [labels, logits]):
         logits, labels = convert(logits), convert(labels)
         labels, logits = without_surplus(labels, logits, classes=1)
-    weights = convert(weights)
-    known, wanted = weights.raw_shape, labels.raw_shape
-    if known and wanted is not None and len(known) - len(wanted) == 1:
-        weights = squeeze(weights, [-1])
-    return labels, logits, weights
+    return labels, logits, weights_as(convert(weights), labels)

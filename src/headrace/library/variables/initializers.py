@@ -16,6 +16,7 @@ from headrace.base import dtypes
 from headrace.base.dtypes import DType
 from headrace.graph.tensor import Tensor
 from headrace.ops.array import constants
+from headrace.ops.linalg.diagonals import eye
 from headrace.ops.random import draws as random_ops
 from headrace.ops.tables import make
 
@@ -368,12 +369,10 @@ class identity_initializer(Initializer):
                 "The tensor to initialize, specified by argument `shape` must be at least two-dimensional, and for an "
                 f"identity matrix no more: {list(whole)}"
             )
-        kind = self._kind(dtype)
-        values = self.gain * np.eye(int(whole[0]), int(whole[1]))
+        found: Tensor = eye(whole[0], whole[1], dtype=self._kind(dtype))
         if partition_info is not None:
-            at = partition_info.var_offset
-            values = values[at[0] : at[0] + shape[0], at[1] : at[1] + shape[1]]
-        return constants.constant(values, kind, name="eye")
+            found = make.Slice(found, partition_info.var_offset, shape)
+        return self.gain * found
 
     def get_config(self) -> dict[str, Any]:
         """See `Initializer.get_config`."""

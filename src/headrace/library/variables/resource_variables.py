@@ -21,6 +21,7 @@ from headrace.graph.convert import convert
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import control_dependencies, init_scope, name_scope
 from headrace.graph.registry import get as op_spec
+from headrace.graph.scopes import function_being_built
 from headrace.graph.tensor import Tensor
 from headrace.library.variables import variables
 from headrace.library.variables.variable_init import guarded
@@ -371,9 +372,11 @@ class UnreadVariable(ResourceVariable):
         self._parent = parent
         self._cached_value = None
         self._initializer_op: Any = None
-        with control_dependencies([parent]):
-            self._graph_element = raw.read_variable_op(self._variable, dtype=self.dtype)
-        self._graph_element.set_shape(variable.shape)
+        self._graph_element: Any = None
+        if function_being_built() is None:  # in a function it is read where it is used
+            with control_dependencies([parent]):
+                self._graph_element = raw.read_variable_op(self._variable, dtype=self.dtype)
+            self._graph_element.set_shape(variable.shape)
 
     @property
     def name(self) -> str:

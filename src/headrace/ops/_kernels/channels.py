@@ -3,13 +3,14 @@
 A line is as many pixels, one after the other in memory, as make it long: NumPy adds a vector of 16 channels to each of
 1,000 pixels in 1,000 loops, and to 64 of them as one line in 16.  Lines are worked on in blocks that a cache holds.
 Cuts depend on shapes alone, so results do not depend on who works on them.
-Called by: ops.nn.batch_norm.  Threads: any; large pictures are shared by the task's worker pool.
+Called by: ops.nn.batch_norm, ops.math.reductions.  Threads: any; large pictures are shared by the task's worker pool.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -35,9 +36,20 @@ class Lines(NamedTuple):
         lines = (self.stop - self.first) // self.pixels
         return x[self.first : self.stop].reshape(lines, self.pixels * x.shape[1])
 
-    def long(self, vector: Array) -> Array:
-        """A vector [c] as often as a line has pixels."""
-        return np.tile(vector, self.pixels)
+
+class Repeated:
+    """A vector [c] as often as a line has pixels, made once."""
+
+    def __init__(self, vector: Array) -> None:
+        self._vector = vector
+        self._made: dict[int, Array] = {}  # by pixels; two threads may make it at once, and alike
+
+    def along(self, block: Lines) -> Array:
+        """For the lines of a block: [pixels * c]."""
+        found = self._made.get(block.pixels)
+        if found is None:
+            found = self._made[block.pixels] = np.tile(self._vector, block.pixels)
+        return found
 
 
 def cuts(count: int, channels: int) -> list[Lines]:
@@ -77,3 +89,38 @@ def sums(
     each(blocks, channels, one)
     result: Array = found.sum(0)
     return result
+
+
+_FEWEST: Final = 1 << 14  # numbers of a picture that are worth it
+
+
+def is_over_places(x: Array, axes: tuple[int, ...]) -> bool:
+    """Whether `sums_over_places` is for these axes: all but the last one, or but the first and the last one."""
+    rank = x.ndim
+    if rank < 2 or not x.size or x.dtype.kind != "f" or x.dtype.itemsize < 4:
+        return False
+    if not x.flags.c_contiguous:
+        return False
+    first = rank - 1 - len(axes)
+    if first not in (0, 1) or not all(-rank <= axis < rank for axis in axes):
+        return False
+    if {axis % rank for axis in axes} != set(range(first, rank - 1)):
+        return False
+    channels, places = x.shape[-1], math.prod(x.shape[first:-1])
+    return bool(0 < 4 * channels <= _LONG and places * channels >= _FEWEST)
+
+
+def sums_over_places(x: Array, axes: tuple[int, ...]) -> Array:
+    """The sum along all of these axes, where `is_over_places` holds: [c], or [n, c]."""
+    n = 1 if len(axes) == x.ndim - 1 else len(x)
+    channels = x.shape[-1]
+    pixels = x.reshape(n, -1, channels)
+    together = _LONG // channels
+    whole = pixels.shape[1] - pixels.shape[1] % together
+    lines = np.add.reduce(pixels[:, :whole].reshape(n, -1, together * channels), axis=1)
+    found: Array = np.add.reduce(lines.reshape(n, together, channels), axis=1)
+    if whole < pixels.shape[1]:
+        found += np.add.reduce(pixels[:, whole:], axis=1)
+    if len(axes) == x.ndim - 1:
+        found = found[0]
+    return found

@@ -34,6 +34,9 @@ _MOST = (
 )  # elements of an image's bands; where they do not stay in the cache they are no gain
 _WASTE = 1.2  # products that bands may make in vain, where padding is less than the window takes
 _TURNING = 2.0  # what it costs to turn an element of the filters
+_NARROW = 32  # channels of outputs whose bands are kept apart: runs as short as that are slow to copy and add
+_SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie, without packing them
+_FEWEST = 128  # rows of such a product that are worth it
 _ADDING = 1.5  # what it costs to write an element of a product and add it elsewhere; 1 is a copy of an input
 
 
@@ -203,8 +206,7 @@ class Bands:
 
     def convolve(self, x: Array, matrix: Array, into: Array) -> None:
         """into [n, *out, made] = the convolution of x [n, *size, channels] with filters in the shape of `matrix`."""
-        given = self._room(len(x), x.dtype)
-        np.matmul(rows(x, self._within), matrix, out=given.reshape(-1, matrix.shape[1]))
+        given = self._bands(rows(x, self._within), matrix, len(x))
         everywhere = slice(0, into.shape[1])
         places = list(range(self._places))
         first = next((k for k in places if self._meet[k][0] == everywhere), None)
@@ -212,13 +214,28 @@ class Bands:
             into[...] = 0
         else:
             places.remove(first)
-            into[...] = given[:, self._meet[first][1], ..., first, :]
+            into[...] = given[first][:, self._meet[first][1]]
         for place in places:
             of_output, of_input = self._meet[place]
-            into[:, of_output] += given[:, of_input, ..., place, :]
+            into[:, of_output] += given[place][:, of_input]
+
+    def _bands(self, given: Array, matrix: Array, n: int) -> list[Array]:
+        """What the lines of n images give at each place of the window, [n, lines, *out of the others, m] each."""
+        places, made = self._places, self._made
+        if made > _NARROW:
+            wide = self._room(n, given.dtype)
+            np.matmul(given, matrix, out=wide.reshape(-1, places * made))
+            return [wide[..., place, :] for place in range(places)]
+        apart = scratch(_WIDE, (places, n, *self._within.out, made), given.dtype)
+        for place, of_place in enumerate(np.moveaxis(matrix.reshape(-1, places, made), 1, 0)):
+            product(given, of_place, apart[place])
+        return list(apart)
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
         """out, in the shape of `matrix` = the gradient of the filters, of inputs x and dy [n, *out, made]."""
+        if self._made <= _NARROW:
+            self._multiply_apart(rows(x, self._within), dy, out)
+            return
         moved = self._room(len(x), dy.dtype)
         for place, (of_output, of_input) in enumerate(self._meet):
             moved[:, : of_input.start, ..., place, :] = 0
@@ -226,10 +243,31 @@ class Bands:
             moved[:, of_input.stop :, ..., place, :] = 0
         np.matmul(rows(x, self._within).T, moved.reshape(-1, out.shape[1]), out=out)
 
+    def _multiply_apart(self, given: Array, dy: Array, out: Array) -> None:
+        """`multiply`, a place of the window and an image at a time: nothing is moved."""
+        n = len(dy)
+        lines = given.reshape(n, self._within.out[0], -1, given.shape[1])
+        into = out.reshape(len(out), self._places, self._made)
+        for place, (of_output, of_input) in enumerate(self._meet):
+            met = lines[:, of_input].reshape(n, -1, given.shape[1])
+            met_by = dy[:, of_output].reshape(n, -1, self._made)
+            np.matmul(met.swapaxes(1, 2), met_by).sum(axis=0, out=into[:, place])
+
 
 def product(a: Array, b: Array, into: Array) -> None:
     """into [..., m] = a [·, k] times b [k, m]; `into` may have gaps."""
     if into.flags.c_contiguous:
-        np.matmul(a, b, out=into.reshape(-1, into.shape[-1]))
+        _multiply(a, b, into.reshape(-1, into.shape[-1]))
     else:
         into[...] = (a @ b).reshape(into.shape)
+
+
+def _multiply(a: Array, b: Array, into: Array) -> None:
+    """into [r, m] = a [r, k] times b [k, m], as many small products as OpenBLAS need not pack; in one call of NumPy."""
+    few = _SMALL // max(b.size, 1) // 16 * 16
+    whole = len(a) - len(a) % few if few >= _FEWEST and a.flags.c_contiguous else 0
+    if whole:
+        stack = whole // few
+        np.matmul(a[:whole].reshape(stack, few, -1), b, out=into[:whole].reshape(stack, few, -1))
+    if whole < len(a):
+        np.matmul(a[whole:], b, out=into[whole:])

@@ -26,7 +26,12 @@ from headrace.run.queues.philox import philox_words
 
 Array = np.ndarray[Any, Any]
 _BLOCKS_PER_NUMBER: Final = 256
-_CHUNK: Final = 8192  # blocks made at once, so that intermediates stay in cache
+_CHUNK: Final = (
+    1 << 15
+)  # blocks made at once: with fewer, two threads wait for the interpreter as long as they work
+_AHEAD: Final = (
+    32  # short runs of words that are made at once; a call of NumPy takes longer than it computes
+)
 _CUTOFF: Final = 2.0  # standard deviations, of the truncated normal
 _SMALLEST: Final = 1e-7  # of the uniform number under the logarithm
 
@@ -42,6 +47,7 @@ class Stream:
         self._seeds = (seed & (2**64 - 1), seed2 & (2**64 - 1))
         self._next = 0
         self._lock = threading.Lock()
+        self._ahead: dict[tuple[int, int], Array] = {}  # words, by first block and their number
         self.numpy = np.random.Generator(np.random.SFC64([seed & (2**64 - 1), seed2 & (2**64 - 1)]))
         """For what has no fixed numbers."""
 
@@ -55,6 +61,17 @@ class Stream:
     def words(self, first: int, count: int) -> Array:
         """uint64 [count, 4] of 32-bit numbers: blocks first, first + 1, …"""
         return self.words_at(np.arange(first, first + count, dtype=np.uint64))
+
+    def words_of_steps(self, first: int, count: int, stride: int) -> Array:
+        """As `words`, of a kernel that takes `stride` blocks in each step and is likely to ask so in the next ones."""
+        found = self._ahead.pop((first, count), None)
+        if found is None:
+            steps = np.arange(first, first + _AHEAD * stride, stride, dtype=np.uint64)
+            made = self.words_at((steps[:, None] + np.arange(count, dtype=np.uint64)).reshape(-1))
+            each = made.reshape(_AHEAD, count, 4)
+            self._ahead = {(first + n * stride, count): each[n] for n in range(1, _AHEAD)}
+            found = each[0]
+        return found
 
     def words_at(self, blocks: Array) -> Array:
         """uint64 [n, 4] of 32-bit numbers: these blocks."""
@@ -158,37 +175,54 @@ def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     if not stream.seeded:
         return _redrawn(stream.numpy, size, dtype)
     # Each group of 4 (2) elements has blocks of its own and takes the first numbers that fit.
-    group = 2 if dtype == np.float64 else 4
+    kind = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    group = 2 if kind == np.float64 else 4
     stride = group * _BLOCKS_PER_NUMBER // 4
     first = stream.reserve(size * _BLOCKS_PER_NUMBER)
     groups = -(-size // group)
-    out = np.empty((groups, group), dtype)
+    out = np.empty((groups, group), kind)
 
     def chunk(at: int) -> None:
         starts = first + stride * np.arange(at, min(groups, at + _CHUNK), dtype=np.uint64)
-        out[at : at + _CHUNK] = _fitting(stream, starts.astype(np.uint64), group, dtype, 2, stride)
+        some = out[at : at + _CHUNK]
+        some[...] = _normals(stream.words_at(starts), kind)  # of most groups all of these fit
+        short = np.flatnonzero(~_all_of_row(np.abs(some) < _CUTOFF))
+        some[short] = _fitting(stream, starts[short], some[short], stride)
 
     parallel_for(chunk, range(0, groups, _CHUNK))
-    return out.ravel()[:size]
+    return out.ravel()[:size].astype(dtype, copy=False)
 
 
-def _fitting(
-    stream: Stream, starts: Array, group: int, dtype: np.dtype[Any], blocks: int, most: int
-) -> Array:
-    """[len(starts), group]: the first numbers below the cutoff of the `blocks` from each start on."""
-    where = (starts[:, None] + np.arange(blocks, dtype=np.uint64)).ravel()
-    drawn = _normals(stream.words_at(where), dtype).reshape(len(starts), -1)
-    fits = np.abs(drawn) < _CUTOFF
-    rank = np.cumsum(fits, axis=1)
-    chosen = fits & (rank <= group)
-    short = rank[:, -1] < group
-    out = np.empty((len(starts), group), drawn.dtype)
-    out[~short] = drawn[~short][chosen[~short]].reshape(-1, group)
-    if np.any(short):
+def _fitting(stream: Stream, starts: Array, drawn: Array, most: int) -> Array:
+    """[n, group]: the first numbers below the cutoff that the blocks from each start [n] on have, `most` at most.
+
+    drawn [n, group]: the numbers of the first of them.
+    """
+    group, blocks = drawn.shape[1], 1
+    out = np.empty_like(drawn)
+    rows = np.arange(len(starts))  # of out, which are not complete
+    while len(rows):
         if blocks >= most:  # one chance in 10 ** 80
             raise ArithmeticError("no truncated normal numbers among all those reserved")
-        out[short] = _fitting(stream, starts[short], group, dtype, min(8 * blocks, most), most)
-    return out.astype(dtype, copy=False)
+        more = min(blocks, most - blocks)
+        where = starts[rows, None] + np.arange(blocks, blocks + more, dtype=np.uint64)
+        made = _normals(stream.words_at(where.ravel()), drawn.dtype).reshape(len(rows), -1)
+        drawn, blocks = np.concatenate([drawn, made], axis=1), blocks + more
+        fits = np.abs(drawn) < _CUTOFF
+        rank = np.cumsum(fits, axis=1, dtype=np.uint8 if drawn.shape[1] < 256 else None)
+        enough = rank[:, -1] >= group
+        fits &= rank <= group
+        fits &= enough[:, None]
+        out[rows[enough]] = drawn[fits].reshape(-1, group)
+        rows, drawn = rows[~enough], drawn[~enough]
+    return out
+
+
+def _all_of_row(truths: Array) -> Array:
+    """[n] of bools [n, 2 or 4]: whether all of a row hold; `all` takes several times as long."""
+    rows: Array = truths.view(f"u{truths.shape[1]}")[:, 0]
+    found: Array = rows == int.from_bytes(bytes([1] * truths.shape[1]))
+    return found
 
 
 def _redrawn(generator: np.random.Generator, size: int, dtype: np.dtype[Any]) -> Array:

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 Rows = Callable[[Array, Array], None]
 
 _BLOCK = 1 << 16  # elements of sums that are made together
-_FEW = 4  # sums that are still to go on when each is finished by itself
+_FEW = 4  # sums that are still to go on when each is finished by itself, if that takes fewer calls
 _PIECE = 1 << 18  # elements of rows that one sum takes at once
 _SHARED = 1 << 20  # elements of rows from which on threads share them
 
@@ -93,7 +93,7 @@ def _go_on(
     width = sums.shape[1]
     alive = len(counts) - np.searchsorted(counts[::-1], np.arange(counts[0]), side="right")
     for number, many in enumerate(alive.tolist()):
-        if many <= _FEW:
+        if many <= _FEW and int(counts[0]) - number > 2 * many:
             for at in range(many):
                 rest = np.arange(starts[at] + number, starts[at] + counts[at])
                 _add_all(ufunc, sums[at : at + 1], rest if order is None else order[rest], rows)

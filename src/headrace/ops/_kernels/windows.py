@@ -213,6 +213,10 @@ def static_out(
         raise ValueError(
             f"strides {list(strides)} and dilations {list(dilations)} must have {len(size) + 2} entries"
         )
+    if explicit and padding != b"EXPLICIT":
+        raise ValueError(
+            f"explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT: {list(explicit)}"
+        )
     for what, given in (("Stride", strides), ("Dilation rate", dilations)):
         if min(given) < 1:
             raise ValueError(f"{what} must be > 0, but got {min(given)}: they are {list(given)}")

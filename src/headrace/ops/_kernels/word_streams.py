@@ -18,6 +18,7 @@ __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
 _LEAST: Final = 64  # blocks that are made at a time
+_MOST_AHEAD: Final = 256  # of a step, those of the next ones are made with
 
 
 class Words:
@@ -28,16 +29,20 @@ class Words:
 
     def __init__(self, stream: Stream, samples: int) -> None:
         self._stream = stream
-        self._next = stream.reserve(-(-samples // 4))
+        self._reserved = -(-samples // 4)
+        self._next = self._first = stream.reserve(self._reserved)
         self._left = np.empty(0, np.uint64)
 
     def take(self, count: int) -> Array:
         """uint64 [count] of 32-bit numbers."""
         if count > len(self._left):
             blocks = max(-(-(count - len(self._left)) // 4), _LEAST)
-            made = self._stream.words(self._next, blocks).reshape(-1)
+            if self._next == self._first and blocks <= min(self._reserved, _MOST_AHEAD):
+                made = self._stream.words_of_steps(self._next, blocks, self._reserved)
+            else:
+                made = self._stream.words(self._next, blocks)
             self._next += blocks
-            self._left = np.concatenate([self._left, made])
+            self._left = np.concatenate([self._left, made.reshape(-1)])
         taken, self._left = self._left[:count], self._left[count:]
         return taken
 

@@ -281,7 +281,7 @@ def _filled(shape: Any, kind: DType, value: Any, name: str | None, default: str)
                 if count < _SMALL and kind is not dtypes.variant and np.ndim(shape) == 1:
                     return constant(value, kind, raw, name=scope)
                 shape = shape_constant(raw, name="shape_as_tensor")
-        if shape.raw_shape == ():
+        if not shape.raw_shape:  # a scalar, or nobody knows
             shape = get("Reshape")(shape, [-1])
         made: Tensor = fill_op(shape, constant(value, kind), name=scope)
         return made

@@ -404,12 +404,21 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
         return made
 
 
+def _holds(shape: Shape) -> bool | None:
+    """Whether what has that shape has elements; None if it is not known."""
+    return None if shape is None or None in shape else 0 not in shape
+
+
 def _scatter_nd_shape(c: ShapeContext) -> Shape:
     wanted, indices, updates = (
         c.shape_value("shape"),
         c.with_rank_at_least("indices", 1),
         c.shape("updates"),
     )
+    if _holds(wanted) is False and (_holds(indices) or _holds(updates)):
+        raise ValueError(
+            f"Indices and updates specified for empty input: the shape is {shape_rules.text(wanted)}"
+        )
     check_scattered(wanted, indices, updates)
     return wanted
 

@@ -58,7 +58,6 @@ def _rows(name: str, what: str, change: Callable[[Array, Array, Array], object])
         outputs="y: T",
         attrs="T: type",
         shape=unchanged,
-        differentiable=False,
     )(kernel)
 
 
@@ -79,7 +78,6 @@ _rows("InplaceSub", "taken from it", np.subtract.at)
     attrs="T: type",
     shape=unchanged,
     traits={STATEFUL},
-    differentiable=False,
 )
 def deep_copy_op(xp: Any, x: Array) -> Any:
     """x in memory of its own."""

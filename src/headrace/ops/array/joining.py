@@ -82,6 +82,11 @@ def _concat_shape(values: slice, axis: int) -> Any:
 
 
 def _concatenated(xp: Any, values: Sequence[Any], axis: Any) -> Any:
+    if not axis.ndim:
+        try:
+            return xp.concatenate(values, axis=int(axis))
+        except (ValueError, IndexError):
+            pass  # what does not fit is said below
     first = np.shape(values[0])
     if not first:
         raise errors.invalid_argument("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
@@ -265,26 +270,28 @@ def concat_offset_op(xp: Any, concat_dim: Any, *shape: Any) -> list[Any]:
     Raises InvalidArgument on shapes that do not fit.
     Source: TF 1.15 core/kernels/concat_op.cc
     """
-    first = shape[0]
     if any(np.ndim(sizes) != 1 for sizes in shape):
         raise errors.invalid_argument(
             f"shapes must be vectors, but have shapes {[np.shape(s) for s in shape]}"
         )
+    first = shape[0].tolist()
     at = checked_axis(concat_dim, len(first), "concat_dim")
     offsets = []
     start = 0
     for index, sizes in enumerate(shape):
-        if len(sizes) != len(first) or any(
-            a != b for i, (a, b) in enumerate(zip(first, sizes, strict=True)) if i != at
-        ):
+        listed = sizes.tolist()
+        if len(listed) != len(first) or [*listed[:at], *listed[at + 1 :]] != [
+            *first[:at],
+            *first[at + 1 :],
+        ]:
             raise errors.invalid_argument(
-                f"all dimensions except {at} must match: input {index} has shape {sizes.tolist()} "
-                f"and input 0 has shape {first.tolist()}"
+                f"all dimensions except {at} must match: input {index} has shape {listed} "
+                f"and input 0 has shape {first}"
             )
-        offset = np.zeros_like(first)
+        offset = [0] * len(first)
         offset[at] = start
-        start += int(sizes[at])
-        offsets.append(offset)
+        start += listed[at]
+        offsets.append(np.array(offset, shape[0].dtype))
     return offsets
 
 
@@ -477,7 +484,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
             reshape(stack(arg) if isinstance(arg, (list, tuple)) else arg, _along(index, count))
             for index, arg in enumerate(args)
         ]
-        sizes: list[Any] = [size_of(convert(arg)) for arg in args]
+        sizes: list[Any] = [size_of(arg) for arg in args]
         kind = convert(args[0]).dtype.base_dtype if args else dtypes.float32
         if indexing == "xy" and count > 1:
             parts[0] = reshape(parts[0], _along(1, count))

@@ -78,6 +78,10 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
             return convert(values, name=name)  # plain values make one constant
         except (TypeError, ValueError):
             pass
+    if isinstance(values, Tensor):
+        raise TypeError(
+            f"Expected list for 'values' argument to 'pack' Op, not {values!r}: tf.unstack makes a list of a tensor"
+        )
     first = convert(values[0], name=name)
     if first.raw_shape is not None:
         static_axis(axis, len(first.raw_shape) + 1, "axis", _RANGE)

@@ -132,30 +132,24 @@ def _checked_paddings(input: Any, paddings: Any) -> list[tuple[int, int]]:
             else f"paddings must be a matrix with 2 columns: {text(np.shape(paddings))}"
         )
         raise errors.invalid_argument(f"{says}; the input has rank {count}")
-    if (paddings < 0).any():
-        before, after = paddings[(paddings < 0).any(axis=1)][0]
-        raise errors.invalid_argument(
-            f"Paddings must be non-negative: {before} {after} of {paddings.tolist()}"
-        )
-    return [(int(before), int(after)) for before, after in paddings]
+    table = [(before, after) for before, after in paddings.tolist()]
+    for before, after in table:
+        if before < 0 or after < 0:
+            raise errors.invalid_argument(
+                f"Paddings must be non-negative: {before} {after} of {paddings.tolist()}"
+            )
+    return table
 
 
 def _padded(xp: Any, input: Any, paddings: Any, value: Any) -> Any:
     table = _checked_paddings(input, paddings)
-    whole = xp.empty(
-        tuple(
-            before + size + after
-            for size, (before, after) in zip(np.shape(input), table, strict=True)
-        ),
-        dtype=input.dtype,
-    )
+    sizes, inside = [], []
+    for length, (before, after) in zip(np.shape(input), table, strict=True):
+        sizes.append(before + length + after)
+        inside.append(slice(before, before + length))
+    whole = xp.empty(sizes, dtype=input.dtype)
     whole[...] = value
-    whole[
-        tuple(
-            slice(before, before + size)
-            for size, (before, _) in zip(np.shape(input), table, strict=True)
-        )
-    ] = input
+    whole[tuple(inside)] = input
     return whole
 
 
@@ -257,6 +251,7 @@ def _(op: Operation, dout: Tensor) -> tuple[Tensor, None]:
 
 
 def _mirror_pad_grad_shape(c: ShapeContext) -> Shape:
+    c.with_rank("paddings", 2)
     whole, paddings = c.shape("input"), c.value("paddings")
     if whole is None or paddings is None:
         return None if whole is None else (None,) * len(whole)

@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import TensorShape
+from headrace.graph.const_value import folded
 from headrace.graph.convert import convert
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import name_scope
@@ -24,13 +25,17 @@ from headrace.ops.array.broadcast import sequence_mask
 from headrace.ops.array.constants import constant, ones_like, zeros_like
 from headrace.ops.array.gathering import boolean_mask
 from headrace.ops.array.joining import concat
+from headrace.ops.array.ragged_operators import RaggedOperators
 from headrace.ops.array.ragged_ops import (
     ragged_tensor_to_sparse_op,
     ragged_tensor_to_tensor_op,
 )
+from headrace.ops.array.ragged_slices import indexed
 from headrace.ops.array.ranges import range as range_of
 from headrace.ops.array.shapes import reshape
 from headrace.ops.array.shapes import shape as shape_of
+from headrace.ops.flow.checks import assert_equal, assert_less_equal
+from headrace.ops.flow.identities import with_dependencies
 from headrace.ops.math.casting import cast
 from headrace.ops.math.comparisons import not_equal
 from headrace.ops.math.reductions import reduce_any, reduce_max
@@ -73,7 +78,37 @@ def _count(values: Any, dtype: DType) -> Tensor:
     return shape_of(values, out_type=dtype)[0]
 
 
-class RaggedTensor(Ragged):
+def _checked(splits: Tensor, values: Any, function: str, rising: Tensor | None = None) -> Tensor:
+    """The splits, which begin with 0, do not fall and end with the number of values; nor does `rising` fall.
+
+    Raises InvalidArgument, now if they are known.
+    """
+    said = f"Arguments to {function} do not form a valid RaggedTensor"
+    count = _count(values, splits.dtype)
+    rising = splits if rising is None else rising
+    known = [folded(each) for each in (splits, rising, count)]
+    if not any(each is None for each in known):
+        ends, ids, whole = (np.asarray(each) for each in known)
+        if (
+            ends[0]
+            or ends[-1] != whole
+            or (ends[1:] < ends[:-1]).any()
+            or (ids[1:] < ids[:-1]).any()
+        ):
+            raise errors.invalid_argument(f"{said}: {ends.tolist()[:20]} for {int(whole)} values")
+        return splits
+    checks = [
+        assert_equal(splits[:1], constant([0], splits.dtype), message=said),
+        assert_equal(splits[-1:], reshape(count, [1]), message=said),
+        assert_less_equal(splits[:-1], splits[1:], message=said),
+    ]
+    if rising is not splits:
+        checks.append(assert_less_equal(rising[:-1], rising[1:], message=said))
+    checked: Tensor = with_dependencies(checks, splits)
+    return checked
+
+
+class RaggedTensor(RaggedOperators, Ragged):
     """Rows of different lengths.  Made by the `from_` functions."""
 
     def __init__(self, values: Any, row_splits: Tensor) -> None:
@@ -94,7 +129,8 @@ class RaggedTensor(Ragged):
             splits = _as_splits(row_splits)
             if splits.shape.as_list() == [0]:
                 raise ValueError("row_splits tensor may not be empty: it begins with 0")
-            return cls(_as_values(values), splits)
+            given = _as_values(values)
+            return cls(given, _checked(splits, given, "from_row_splits") if validate else splits)
 
     @classmethod
     def from_value_rowids(
@@ -116,7 +152,10 @@ class RaggedTensor(Ragged):
             splits = concat([constant([0], ids.dtype), cumsum(lengths)], 0)
             if known is not None:
                 splits.set_shape([known + 1])
-            return cls(_as_values(values), splits)
+            given = _as_values(values)
+            if validate:
+                splits = _checked(splits, given, "from_value_rowids", rising=ids)
+            return cls(given, splits)
 
     @classmethod
     def from_row_lengths(
@@ -126,7 +165,8 @@ class RaggedTensor(Ragged):
         with name_scope(name, "RaggedFromRowLengths", [row_lengths]):
             lengths = _as_splits(row_lengths, "row_lengths")
             splits = concat([constant([0], lengths.dtype), cumsum(lengths)], 0)
-            return cls(_as_values(values), splits)
+            given = _as_values(values)
+            return cls(given, _checked(splits, given, "from_row_lengths") if validate else splits)
 
     @classmethod
     def from_row_starts(
@@ -135,7 +175,8 @@ class RaggedTensor(Ragged):
         """Row i begins at row_starts[i] and ends where the next one begins."""
         with name_scope(name, "RaggedFromRowStarts", [row_starts]):
             given, starts = _as_values(values), _as_splits(row_starts, "row_starts")
-            return cls(given, concat([starts, reshape(_count(given, starts.dtype), [1])], 0))
+            splits = concat([starts, reshape(_count(given, starts.dtype), [1])], 0)
+            return cls(given, _checked(splits, given, "from_row_starts") if validate else splits)
 
     @classmethod
     def from_row_limits(
@@ -144,7 +185,9 @@ class RaggedTensor(Ragged):
         """Row i ends before row_limits[i] and begins where the one before ends."""
         with name_scope(name, "RaggedFromRowLimits", [row_limits]):
             limits = _as_splits(row_limits, "row_limits")
-            return cls(_as_values(values), concat([constant([0], limits.dtype), limits], 0))
+            given = _as_values(values)
+            splits = concat([constant([0], limits.dtype), limits], 0)
+            return cls(given, _checked(splits, given, "from_row_limits") if validate else splits)
 
     @classmethod
     def from_nested_row_splits(
@@ -162,7 +205,7 @@ class RaggedTensor(Ragged):
         with name_scope(name, "RaggedFromNestedRowSplits"):
             found: Any = flat_values
             for splits in reversed(list(nested_row_splits)):
-                found = cls.from_row_splits(found, splits)
+                found = cls.from_row_splits(found, splits, validate=validate)
             return found
 
     @classmethod
@@ -177,7 +220,7 @@ class RaggedTensor(Ragged):
         with name_scope(name, "RaggedFromNestedRowLengths"):
             found: Any = flat_values
             for lengths in reversed(list(nested_row_lengths)):
-                found = cls.from_row_lengths(found, lengths)
+                found = cls.from_row_lengths(found, lengths, validate=validate)
             return found
 
     @classmethod
@@ -194,7 +237,7 @@ class RaggedTensor(Ragged):
         with name_scope(name, "RaggedFromNestedValueRowIds"):
             found: Any = flat_values
             for ids, count in reversed(list(zip(nested_value_rowids, rows, strict=True))):
-                found = cls.from_value_rowids(found, ids, count)
+                found = cls.from_value_rowids(found, ids, count, validate=validate)
             return found
 
     @classmethod
@@ -245,7 +288,7 @@ class RaggedTensor(Ragged):
             counts = cast(convert(lengths), kind)
             columns = shape_of(dense, out_type=kind)[1]
             kept = sequence_mask(counts, columns)
-            return cls.from_row_lengths(boolean_mask(dense, kept), counts)
+            return cls.from_row_lengths(boolean_mask(dense, kept), counts, validate=False)
 
     @classmethod
     def from_sparse(
@@ -260,7 +303,10 @@ class RaggedTensor(Ragged):
         with name_scope(name, "RaggedFromSparse", [st_input.values]):
             ids = cast(st_input.indices[:, 0], row_splits_dtype)
             return cls.from_value_rowids(
-                st_input.values, ids, cast(st_input.dense_shape[0], row_splits_dtype)
+                st_input.values,
+                ids,
+                cast(st_input.dense_shape[0], row_splits_dtype),
+                validate=False,
             )
 
     # -- what it is ------------------------------------------------------------------------------
@@ -413,13 +459,11 @@ class RaggedTensor(Ragged):
             return SparseTensor(indices, values, sizes)
 
     def __getitem__(self, key: Any) -> Any:
-        """A row by its number.  Raises Unimplemented for other keys."""
+        """Rows by number (what is in one row) or slice, columns by slice.  Raises TypeError, ValueError."""
         with name_scope(None, "RaggedGetItem", [self._row_splits]):
-            if isinstance(key, (int, np.integer, Tensor)):
-                return self._values[self._row_splits[:-1][key] : self._row_splits[1:][key]]
-        raise errors.unimplemented(
-            f"a ragged tensor is indexed by the number of a row, and not by {key!r}; to_tensor() gives a dense one"
-        )
+            return indexed(self, key)
+
+    __iter__ = None  # rows have numbers, and nobody knows yet how many there are
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> RaggedTensorValue:
         """The value, in `session` or the default one."""

@@ -93,14 +93,16 @@ def ragged_constant(
     value = ragged_constant_value(pylist, numpy, ragged_rank, inner_shape, splits)
     with name_scope(name, "RaggedConstant"):
         if not isinstance(value, RaggedTensorValue):
-            return constant(pylist, kind)
+            return constant(pylist, kind, name="values")
         flat = value.flat_values
         if kind is None and flat.dtype == np.float64:
             kind = dtypes.float32
         if kind is None and flat.dtype == np.int64:
             kind = dtypes.int32
         return RaggedTensor.from_nested_row_splits(
-            constant(flat, kind), [constant(each) for each in value.nested_row_splits]
+            constant(flat, kind, name="values"),
+            [constant(each) for each in value.nested_row_splits],
+            validate=False,
         )
 
 
@@ -114,9 +116,7 @@ def ragged_placeholder(
         inner = TensorShape(
             None if value_shape is None else [None, *TensorShape(value_shape).as_list()]
         )
-        found: Any = dense_placeholder(
-            dtype, inner if value_shape is not None else [None], "flat_values"
-        )
+        found: Any = dense_placeholder(dtype, inner, "flat_values")
         for at in reversed(range(ragged_rank)):
             splits = dense_placeholder(dtypes.int64, [None], f"row_splits_{at}")
             found = RaggedTensor(found, splits)
@@ -134,10 +134,13 @@ def ragged_range(
     """A row of numbers for each start, limit and step; from 0 on if there are no limits."""
     if limits is None:
         starts, limits = 0, starts
-    with name_scope(name, "RaggedRange", [starts, limits, deltas]):
-        first = convert(limits, dtype)
-        parts = [convert(each, first.dtype) for each in (starts, limits, deltas)]
-        splits, values = ragged_range_op(*parts, Tsplits=dtypes.as_dtype(row_splits_dtype))
+    with name_scope(name, "RaggedRange", [starts, limits, deltas]) as scope:
+        last = convert(limits, dtype, name="limits")
+        first = convert(starts, last.dtype, name="starts")
+        step = convert(deltas, last.dtype, name="deltas")
+        splits, values = ragged_range_op(
+            first, last, step, Tsplits=dtypes.as_dtype(row_splits_dtype), name=scope
+        )
         return RaggedTensor(values, splits)
 
 
@@ -150,7 +153,7 @@ def ragged_gather(params: RaggedTensor, indices: Any, name: str | None = None) -
         nested = list(params.nested_row_splits)
         rank = len(nested) + at.shape.ndims - 1
         splits, values = ragged_gather_op(nested, params.flat_values, at, OUTPUT_RAGGED_RANK=rank)
-        return RaggedTensor.from_nested_row_splits(values, splits)
+        return RaggedTensor.from_nested_row_splits(values, splits, validate=False)
 
 
 def map_flat_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.limits import Growth
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import Shape, merge_sizes, text
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 
@@ -105,6 +105,11 @@ def ragged_range_op(
 
 
 def _range_rows(c: ShapeContext) -> Shape:
+    rows: int | None = None
+    for arg in ("starts", "limits", "deltas"):
+        found = c.with_rank_at_most(arg, 1)
+        if found:
+            rows = merge_sizes(rows, found[0], "starts, limits and deltas")
     for shape in c.shapes:
         if shape is not None and len(shape) == 1 and shape[0] is not None:
             return (shape[0] + 1,)
@@ -118,6 +123,10 @@ def _gathered_shapes(c: ShapeContext) -> list[Shape]:
     for at in range(c.attr("PARAMS_RAGGED_RANK")):
         c.with_rank(at, 1)
     values = c.with_rank_at_least(c.attr("PARAMS_RAGGED_RANK"), 1)
+    c.with_rank(
+        c.attr("PARAMS_RAGGED_RANK") + 1,
+        c.attr("OUTPUT_RAGGED_RANK") - c.attr("PARAMS_RAGGED_RANK") + 1,
+    )
     rest = None if values is None else (None, *values[1:])
     return [*[(None,)] * c.attr("OUTPUT_RAGGED_RANK"), rest]
 
@@ -166,13 +175,34 @@ def ragged_gather_op(
     return (*[each.astype(kind) for each in out], values[chosen])
 
 
+@ragged_gather_op.gradient
+def _(op: Any, *douts: Any) -> Any:
+    from headrace.ops.array.ranges import range as range_of
+    from headrace.ops.array.shapes import shape as shape_of
+    from headrace.ops.math.segments import unsorted_segment_sum
+
+    *nested, values, indices = op.inputs
+    count = shape_of(values)[0]
+    chosen = ragged_gather_op(
+        nested, range_of(count), indices, OUTPUT_RAGGED_RANK=op["OUTPUT_RAGGED_RANK"]
+    )
+    return [*[None] * len(nested), unsorted_segment_sum(douts[-1], chosen[-1], count), None]
+
+
 # -- RaggedTensorToSparse ---------------------------------------------------------------------
 
 
 def _sparse_shapes(c: ShapeContext) -> list[Shape]:
-    values = c.shape(c.attr("RAGGED_RANK"))
+    for at in range(c.attr("RAGGED_RANK")):
+        c.with_rank(at, 1)
+    values = c.with_rank_at_least(c.attr("RAGGED_RANK"), 1)
     rank = None if values is None else len(values) + c.attr("RAGGED_RANK")
-    return [(None, rank), (None,), (rank,)]
+    count = (
+        None
+        if values is None or None in values
+        else prod(size for size in values if size is not None)
+    )
+    return [(count, rank), (count,), (rank,)]
 
 
 @op(
@@ -295,6 +325,27 @@ def ragged_tensor_to_tensor_op(
         kept &= column < size
     out[tuple(column[kept] for column in columns)] = values[kept]
     return out
+
+
+@ragged_tensor_to_tensor_op.gradient
+def _(op: Any, dout: Any) -> Any:
+    from headrace.ops.array.ranges import range as range_of
+    from headrace.ops.array.shapes import shape as shape_of
+    from headrace.ops.math.segments import unsorted_segment_sum
+    from headrace.ops.tables import make
+
+    _, values, default, *partitions = op.inputs
+    kinds = op["row_partition_types"]
+    count = shape_of(values)[0]
+    ragged = len(kinds) + (0 if kinds[0] == b"FIRST_DIM_SIZE" else 1)
+    places = ragged_tensor_to_tensor_op(
+        shape_of(dout)[:ragged], range_of(1, count + 1), 0, partitions, row_partition_types=kinds
+    )
+    by_value = unsorted_segment_sum(dout, places, count + 1)  # where no value is, the default's
+    own = shape_of(default)
+    _, spread = make.BroadcastGradientArgs(shape_of(by_value[0]), own)
+    of_default = make.Reshape(make.Sum(by_value[0], spread), own)
+    return [None, by_value[1:], of_default, *[None] * len(partitions)]
 
 
 def _as_splits(partitions: list[Array], kinds: list[bytes], count: int) -> list[Array]:

@@ -237,6 +237,11 @@ def ragged_tensor_to_variant_gradient_op(
     xp: Any, encoded_ragged_grad: Any, row_splits: Any, dense_values_shape: Any, *, Tvalues: DType
 ) -> Array:
     """The values of all rows, one after another, in that shape.  Raises InvalidArgument."""
+    if row_splits.ndim == 1 and row_splits.size and row_splits[0]:
+        raise errors.invalid_argument(
+            "Invalid ragged splits: first element of ragged splits  must be 0 but is "
+            f"{row_splits[0]}"
+        )
     found = each_of(encoded_ragged_grad)
     rank = len(found[0].values) - 1 if found and isinstance(found[0], RaggedRow) else 0
     kind = found[0].kinds[0] if rank else Tvalues

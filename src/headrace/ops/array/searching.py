@@ -118,6 +118,7 @@ def unravel_index(xp: Any, indices: Array, dims: Array) -> Array:
 
 def _bins(c: ShapeContext) -> Shape:
     c.with_rank("value_range", 1)
+    c.with_size("value_range", 2)
     c.with_rank("nbins", 0)
     return (c.size_value("nbins"),)
 

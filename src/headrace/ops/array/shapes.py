@@ -16,7 +16,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape, text
-from headrace.base.traits import ALIASES, LIGHT, NEVER_FAILS, OF_SHAPE, PER_RECORD
+from headrace.base.traits import ALIASES, LIGHT, NEVER_FAILS, OF_SHAPE, PER_RECORD, TELLS_SIZE
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import to_dense
@@ -56,7 +56,7 @@ def _length_of(shape: Shape) -> Shape:
     outputs="output: out_type",
     attrs="T: type; out_type: {int32, int64} = int32",
     shape=lambda c: _length_of(c.shape(0)),
-    traits={NEVER_FAILS, PER_RECORD, LIGHT, OF_SHAPE},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, OF_SHAPE, TELLS_SIZE},
     differentiable=False,
 )
 def shape_op(xp: Any, input: Any, *, out_type: dtypes.DType) -> Any:
@@ -84,7 +84,7 @@ def shape_n_op(xp: Any, *input: Any, out_type: dtypes.DType) -> list[Any]:
     outputs="output: out_type",
     attrs="T: type; out_type: {int32, int64} = int32",
     shape=scalar,
-    traits={NEVER_FAILS, PER_RECORD, OF_SHAPE},
+    traits={NEVER_FAILS, PER_RECORD, OF_SHAPE, TELLS_SIZE},
     differentiable=False,
 )
 def size_op(xp: Any, input: Any, *, out_type: dtypes.DType) -> Any:
@@ -106,7 +106,7 @@ def size_op(xp: Any, input: Any, *, out_type: dtypes.DType) -> Any:
     outputs="output: int32",
     attrs="T: type",
     shape=scalar,
-    traits={NEVER_FAILS, PER_RECORD, OF_SHAPE},
+    traits={NEVER_FAILS, PER_RECORD, OF_SHAPE, TELLS_SIZE},
     differentiable=False,
 )
 def rank_op(xp: Any, input: Any) -> Any:

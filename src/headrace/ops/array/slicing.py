@@ -397,6 +397,13 @@ def strided_slice(
 # -- Slice ------------------------------------------------------------------------------------
 
 
+def _starts(c: ShapeContext) -> list[int | None] | None:
+    """Where the slice begins, as far as it is known."""
+    begin = c.value("begin")
+    known = c.shape_value("begin") if begin is None else begin.tolist()
+    return None if known is None else list(known)
+
+
 def _slice_shape(c: ShapeContext) -> Shape:
     whole = c.shape("input")
     lengths = [c.with_rank("begin", 1), c.with_rank("size", 1)]
@@ -416,7 +423,7 @@ def _slice_shape(c: ShapeContext) -> Shape:
         return None
     (count,) = counts
     assert count is not None
-    begin, size = c.value("begin"), c.value("size")
+    begin, size = _starts(c), c.value("size")
     wanted: list[int | None]
     if size is None:
         partial = c.shape_value("size")
@@ -428,7 +435,8 @@ def _slice_shape(c: ShapeContext) -> Shape:
         if extent != -1:
             wanted.append(int(extent))
         else:
-            wanted.append(None if known is None or begin is None else known - int(begin[axis]))
+            first = None if begin is None else begin[axis]
+            wanted.append(None if known is None or first is None else known - int(first))
     if any(extent is not None and extent < 0 for extent in wanted):
         least = min(extent for extent in wanted if extent is not None)
         raise ValueError(

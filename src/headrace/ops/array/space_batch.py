@@ -53,17 +53,26 @@ def _known_pairs(c: ShapeContext, name: str, count: int) -> Sequence[Any]:
 
 
 def _check_ranks(c: ShapeContext, pairs: str) -> None:
-    (count,) = c.with_rank("block_shape", 1) or (None,)
-    if count is not None:
-        c.with_rank_at_least("input", 1 + count)
-        merge(c.shape(pairs), (count, 2))  # raises
+    block = c.shape("block_shape")
+    if block is not None and len(block) != 1:
+        raise ValueError(f"block_shape must have rank 1.: its shape is {text(block)}")
+    if block is not None and block[0] is not None:
+        c.with_rank_at_least("input", 1 + block[0])
+        merge(c.shape(pairs), (block[0], 2))  # raises
+
+
+def _of_unknown_blocks(c: ShapeContext, x: tuple[int | None, ...]) -> Shape:
+    """The dimensions that no block cuts are as they are."""
+    (count,) = c.shape("block_shape") or (None,)
+    kept = len(x) if count is None else count + 1
+    return (*(None,) * kept, *x[kept:])
 
 
 def _space_to_batch_shape(c: ShapeContext) -> Shape:
     _check_ranks(c, "paddings")
     x, block = c.shape("input"), c.value("block_shape")
     if x is None or block is None:
-        return None if x is None else (None,) * len(x)
+        return None if x is None else _of_unknown_blocks(c, x)
     sizes: list[int | None] = []
     for n, b, pair in zip(
         x[1:], block.tolist(), _known_pairs(c, "paddings", len(block)), strict=False
@@ -120,7 +129,7 @@ def _batch_to_space_shape(c: ShapeContext) -> Shape:
     _check_ranks(c, "crops")
     x, block = c.shape("input"), c.value("block_shape")
     if x is None or block is None:
-        return None if x is None else (None,) * len(x)
+        return None if x is None else _of_unknown_blocks(c, x)
     sizes: list[int | None] = []
     pairs = _known_pairs(c, "crops", len(block))
     for n, b, pair in zip(x[1:], block.tolist(), pairs, strict=False):
@@ -302,8 +311,7 @@ def space_to_batch(
     """`space_to_batch_nd`; block_size: one number for both dimensions of images."""
     with name_scope(name, "SpaceToBatchND", [input, paddings]) as scope:
         block = _block(block_size, block_shape)
-        made: Tensor = space_to_batch_nd(input, block, paddings, name=scope)
-        return made
+        return _of_rank_four(space_to_batch_nd(input, block, paddings, name=scope), block_size)
 
 
 def batch_to_space(
@@ -312,8 +320,14 @@ def batch_to_space(
     """`batch_to_space_nd`; block_size: one number for both dimensions of images."""
     with name_scope(name, "BatchToSpaceND", [input, crops]) as scope:
         block = _block(block_size, block_shape)
-        made: Tensor = batch_to_space_nd(input, block, crops, name=scope)
-        return made
+        return _of_rank_four(batch_to_space_nd(input, block, crops, name=scope), block_size)
+
+
+def _of_rank_four(made: Tensor, block_size: Any) -> Tensor:
+    """`made`; if there is one number for both dimensions, of images."""
+    if block_size is not None and made.shape.ndims is None:
+        made.set_shape([None] * 4)
+    return made
 
 
 def _block(size: Any, shape: Any) -> Any:

@@ -71,8 +71,8 @@ def _check_vector(x: Any, what: str) -> None:
 
 
 def _vector_shape(c: ShapeContext) -> list[Shape]:
-    found = c.with_rank("x", 1)
-    return [(None,), found, (None,)][: c.num_outputs]
+    c.with_rank("x", 1)
+    return [(None,), c.shape("x"), (None,)][: c.num_outputs]
 
 
 @op(

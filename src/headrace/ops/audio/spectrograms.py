@@ -48,7 +48,6 @@ def _slices(samples: int, window: int, stride: int) -> int:
     outputs="spectrogram: float",
     attrs="window_size: int; stride: int; magnitude_squared: bool = false",
     shape=_spectrogram_shape,
-    differentiable=False,
 )
 def audio_spectrogram_op(
     xp: Any, input: Array, *, window_size: int, stride: int, magnitude_squared: bool
@@ -83,7 +82,6 @@ def _mfcc_shape(c: ShapeContext) -> Shape:
     attrs="upper_frequency_limit: float = 4000.0; lower_frequency_limit: float = 20.0; "
     "filterbank_channel_count: int = 40; dct_coefficient_count: int = 13",
     shape=_mfcc_shape,
-    differentiable=False,
 )
 def mfcc_op(
     xp: Any,

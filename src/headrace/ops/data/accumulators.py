@@ -15,7 +15,16 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import HANDLE, MAY_WAIT, NONE, STATEFUL, UPDATES, Traits
+from headrace.base.traits import (
+    HANDLE,
+    MAY_WAIT,
+    NONE,
+    STATEFUL,
+    SUMS_GRADIENTS,
+    TAKES_GRADIENTS,
+    UPDATES,
+    Traits,
+)
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -40,7 +49,7 @@ _MAKE = (
 _made: dict[str, Any] = {
     "attrs": _MAKE,
     "shape": vector(2),
-    "traits": {STATEFUL, HANDLE},
+    "traits": {STATEFUL, HANDLE, SUMS_GRADIENTS},
     "differentiable": False,
 }
 
@@ -178,7 +187,7 @@ take_gradient_op, resource_take_gradient_op = _user(
     outputs="average: dtype",
     attrs=_DTYPE,
     shape=_wants_a_scalar,
-    traits={MAY_WAIT},
+    traits={MAY_WAIT, TAKES_GRADIENTS},
 )
 
 
@@ -216,7 +225,7 @@ def sparse_apply_gradient_op(
     outputs="indices: int64; values: dtype; shape: int64",
     attrs=_DTYPE,
     shape=_wants_a_scalar,
-    traits={MAY_WAIT},
+    traits={MAY_WAIT, TAKES_GRADIENTS},
     differentiable=False,
 )
 def sparse_take_gradient_op(

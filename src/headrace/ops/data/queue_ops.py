@@ -24,6 +24,7 @@ from headrace.base.traits import (
     ENQUEUES_ONE,
     HANDLE,
     KEEPS_INPUTS,
+    MAKES_QUEUE,
     MAY_WAIT,
     NONE,
     STATEFUL,
@@ -140,7 +141,7 @@ def _maker(name: str, kernel: Kernel, attrs: str) -> tuple[OpSpec, OpSpec]:
         outputs="handle: Ref(string)",
         attrs=attrs,
         shape=_HANDLE_V1,
-        traits={STATEFUL, HANDLE},
+        traits={STATEFUL, HANDLE, MAKES_QUEUE},
         differentiable=False,
     )(kernel)
     new = op(
@@ -148,7 +149,7 @@ def _maker(name: str, kernel: Kernel, attrs: str) -> tuple[OpSpec, OpSpec]:
         outputs="handle: resource",
         attrs=attrs,
         shape=scalar,
-        traits={STATEFUL, HANDLE},
+        traits={STATEFUL, HANDLE, MAKES_QUEUE},
         differentiable=False,
     )(kernel)
     return old, new

@@ -536,6 +536,10 @@ def scatter_into_op(
     Raises InvalidArgument (no list, dtype, a scalar, shapes, indices), ResourceExhausted (too long).
     """
     items = list_of(input_handle, element_dtype)
+    if indices.ndim != 1:
+        raise errors.invalid_argument(
+            f"Expected indices to be a vector, but received shape: {text(indices.shape)}"
+        )
     rows = _rows_for(tensor, items.element_shape)
     if indices.size != len(rows):
         raise errors.invalid_argument(

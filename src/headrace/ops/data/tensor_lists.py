@@ -23,6 +23,7 @@ from headrace.base.traits import (
     NEVER_FOLDED,
     PASSES_LIST,
     SNAPSHOTS,
+    TELLS_SIZE,
 )
 from headrace.graph.graph import Operation
 from headrace.graph.list_elements import (
@@ -268,9 +269,8 @@ def pop_back_op(
         raise errors.invalid_argument(
             "Trying to pop from an empty list. As many elements can be popped as were pushed"
         )
-    wanted = shape_given(element_shape)
     rest, value = items.popped()
-    return rest, _unset(items, wanted) if value is None else value
+    return rest, _unset(items, shape_given(element_shape)) if value is None else value
 
 
 def _unset(items: TensorList, wanted: Shape) -> Any:
@@ -373,7 +373,7 @@ def _(op: Operation, dlist: Tensor) -> Any:
     inputs="input_handle: variant",
     outputs="length: int32",
     shape=scalar,
-    traits=MAKES,
+    traits=MAKES | {TELLS_SIZE},
     differentiable=False,
 )
 def length_op(xp: Any, input_handle: Any) -> Any:
@@ -387,7 +387,7 @@ def length_op(xp: Any, input_handle: Any) -> Any:
     outputs="element_shape: shape_type",
     attrs="shape_type: {int32, int64}",
     shape=_shape_known,
-    traits=MAKES,
+    traits=MAKES | {TELLS_SIZE},
     differentiable=False,
 )
 def element_shape_op(xp: Any, input_handle: Any, *, shape_type: DType) -> Any:

@@ -170,6 +170,8 @@ def _against_zero(what: str, sign: str) -> _OfOne:
             if data is None:
                 told = f"Condition {condition} did not hold element-wise:"
                 data = [f"{message}.  " if message else "", told, f"x ({x.name}) = ", x]
+                if sign == "<=":  # TensorFlow's have a comma less
+                    data[1:3] = ["".join(data[1:3])]
             zero = convert(0, x.dtype.base_dtype)
             first, second = (zero, x) if sign[0] == ">" else (x, zero)
             return _compare(how, first, second, data, summarize, message, None, condition)

@@ -15,7 +15,8 @@ from typing import Any
 from headrace.base import dtypes, nest
 from headrace.base.shapes import Shape, TensorShape
 from headrace.graph import flow_nodes as nodes
-from headrace.graph import scopes
+from headrace.graph import registry, scopes
+from headrace.graph.behavior import is_flow_functional
 from headrace.graph.collections import GraphKeys
 from headrace.graph.const_value import constant_value
 from headrace.graph.control_flow import CondContext
@@ -65,6 +66,10 @@ def cond(
     """
     true_fn = _either(true_fn, fn1, "true_fn", "fn1")
     false_fn = _either(false_fn, fn2, "false_fn", "fn2")
+    if is_flow_functional():
+        from headrace.ops.flow.functional_cond import functional_cond
+
+        return functional_cond(pred, true_fn, false_fn, name)
     with name_scope(name, "cond", [pred]):
         if isinstance(pred, bool):
             raise TypeError(
@@ -210,6 +215,18 @@ def while_loop(
             f"'parallel_iterations' must be a positive integer, not {parallel_iterations}"
         )
     loop_vars = nest.map_structure(read_first, loop_vars)
+    if is_flow_functional():
+        return _functional(
+            cond,
+            body,
+            loop_vars,
+            shape_invariants,
+            parallel_iterations,
+            back_prop,
+            name,
+            maximum_iterations,
+            return_same_structure,
+        )
     with name_scope(name, "while", [t for t in nest.flatten(loop_vars) if isinstance(t, Tensor)]):
         if not nest.is_nested(loop_vars) or not len(loop_vars):
             raise ValueError("'loop_vars' must be provided: a list or tuple of at least one tensor")
@@ -238,6 +255,48 @@ def while_loop(
         if limit is not None:
             return result[1]
         return result[0] if len(context.exits) == 1 and not return_same_structure else result
+
+
+def _functional(
+    cond: Function,
+    body: Function,
+    loop_vars: Any,
+    invariants: Any,
+    parallel_iterations: int,
+    back_prop: bool,
+    name: str | None,
+    maximum_iterations: Any,
+    return_same_structure: bool,
+) -> Any:
+    """`while_loop`, of functions."""
+    from headrace.ops.flow.functional_while import functional_while
+
+    if not nest.is_nested(loop_vars) or not len(loop_vars):
+        raise ValueError("'loop_vars' must be provided: a list or tuple of at least one tensor")
+    leaves = nest.flatten(loop_vars)
+    tensors = _tensors(leaves)
+    shapes = _kept_shapes(leaves, tensors) if invariants is None else _shapes(invariants, leaves)
+
+    def again(*values: Tensor) -> list[Tensor]:
+        returned = body(*_packed(loop_vars, leaves, values))
+        if not nest.is_nested(returned):
+            returned = [returned]
+        nest.assert_same_structure(list(returned), list(loop_vars), check_types=False)
+        return _tensors(nest.map_structure(read_first, nest.flatten(returned)))
+
+    found = functional_while(
+        lambda *values: cond(*_packed(loop_vars, leaves, values)),
+        again,
+        tensors,
+        [tensor.raw_shape for tensor in tensors] if shapes is None else shapes,
+        parallel_iterations=parallel_iterations,
+        maximum_iterations=maximum_iterations,
+        name=name,
+    )
+    if not back_prop:
+        found = [registry.get("StopGradient")(tensor, name="StopGradient") for tensor in found]
+    result = _packed(loop_vars, leaves, found)
+    return result[0] if len(leaves) == 1 and not return_same_structure else result
 
 
 def _limited(

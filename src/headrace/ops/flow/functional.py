@@ -19,7 +19,7 @@ from headrace.base.shapes import Shape
 from headrace.base.traits import CALLS_FUNCTION, CONST, STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph.const_value import const_array
-from headrace.graph.expansion import Replaced, Site, called
+from headrace.graph.expansion import Replaced, Site, called, symbolic_gradient
 from headrace.graph.function_gradients import gradient_of
 from headrace.graph.function_library import Body
 from headrace.graph.graph import Operation
@@ -88,8 +88,13 @@ def _expand_call(to: Site, node: Operation) -> Replaced:
     return to.body(called(node, "f").body, to.inputs)
 
 
-partitioned_call_op.expand(_expand_call)
-stateful_partitioned_call_op.expand(_expand_call)
+def _call_gradient(op: Operation, *grads: Any) -> Any:
+    return symbolic_gradient(op, grads)
+
+
+for _call in (partitioned_call_op, stateful_partitioned_call_op):
+    _call.expand(_expand_call)
+    _call.gradient(_call_gradient)
 
 
 @op(
@@ -212,8 +217,8 @@ def _selected(to: Site, pred: Tensor, inputs: Sequence[Tensor], take: Any) -> Re
             "Switch",
             [tensor, pred],
             "switch",
+            beside=tensor.op,
             T=tensor.dtype.base_dtype,
-            _class=[b"loc:@" + tensor.op.name.encode()],
         ).outputs
         for tensor in inputs
     ]
@@ -312,6 +317,7 @@ def _expand_while(to: Site, node: Operation) -> Replaced:
         to.inputs,
         [tensor._raw for tensor in body.inputs],
         [one is other for one, other in zip(body.inputs, body.outputs, strict=True)],
+        _read_by(cond),
         lambda site, inputs: site.body(cond, inputs),
         lambda site, inputs: site.body(body, inputs),
     )
@@ -321,12 +327,24 @@ while_op.expand(_expand_while)
 stateless_while_op.expand(_expand_while)
 
 
+def _read_by(cond: Body) -> list[int]:
+    """Which of its arguments a condition depends on."""
+    seen = {tensor.op for tensor in cond.outputs}
+    waiting = list(seen)
+    while waiting:
+        for tensor in waiting.pop().inputs:
+            if tensor.op not in seen:
+                seen.add(tensor.op)
+                waiting.append(tensor.op)
+    return [at for at, tensor in enumerate(cond.inputs) if tensor.op in seen]
+
+
 class _Loop:
     """A frame around a condition and a body."""
 
     def __init__(self, to: Site, parallel_iterations: int) -> None:
         self._to = to
-        self._frame = {
+        self._frame: dict[str, Any] = {
             "frame_name": to.name.encode(),
             "parallel_iterations": parallel_iterations,
         }
@@ -336,10 +354,14 @@ class _Loop:
         inputs: Sequence[Tensor],
         shapes: Sequence[Shape],
         constant: Sequence[bool],
+        read: Sequence[int],
         condition: Any,
         body: Any,
     ) -> Replaced:
         """shapes: that they have in every iteration.  constant: which of them the body hands on as they are.
+
+        read: those that the condition depends on; nodes without inputs wait for one of them, so that variables that
+        nobody needs, such as a count of the iterations, need not be there.
 
         condition, body: (where, values) -> Replaced.
         """
@@ -358,7 +380,8 @@ class _Loop:
             kind = inside[at].dtype.base_dtype
             merges[at] = to.node("Merge", [inside[at], inside[at]], "merge", T=kind, N=2)
             inside[at] = merges[at].outputs[0]
-        first = merges[varying[0]]
+        leading = next((at for at in read if at in merges), varying[0])
+        first = merges[leading]
         decided = condition(to.inside("cond", [first], first), inside)
         going = _truth(to, decided.outputs[0])
         pred = to.node("LoopCond", [going], "LoopCond", decided.done).outputs[0]
@@ -369,12 +392,12 @@ class _Loop:
                 "Switch",
                 [merge.outputs[0], pred],
                 "switch",
+                beside=merge,
                 T=kind,
-                _class=[b"loc:@" + merge.name.encode()],
             )
             given[at] = split.outputs[1]
             exits[at] = to.node("Exit", [split.outputs[0]], "exit", T=kind).outputs[0]
-        of_first = given[varying[0]]
+        of_first = given[leading]
         pivot = to.node("Identity", [of_first], "pivot", T=of_first.dtype.base_dtype)
         made = body(to.inside("body", [pivot], pivot), given)
         for at, merge in merges.items():
@@ -439,7 +462,9 @@ def _(to: Site, node: Operation) -> Replaced:
 
     constant = [False, True, True, *[False] * len(inputs)]
     shapes: list[Shape] = [(), (), (), *[tensor._raw for tensor in body.inputs[1:]]]
-    found = _Loop(to, 10).around([start, limit, delta, *inputs], shapes, constant, goes_on, again)
+    found = _Loop(to, 10).around(
+        [start, limit, delta, *inputs], shapes, constant, [0], goes_on, again
+    )
     return Replaced(found.outputs[3:], found.done)
 
 

@@ -259,6 +259,8 @@ def with_dependencies(
         if isinstance(output_tensor, IndexedSlices):
             values = identity_op(output_tensor.values, name=scope)
             return IndexedSlices(values, output_tensor.indices, output_tensor.dense_shape)
+        if isinstance(output_tensor, SparseTensor):
+            return identity(output_tensor)
         tensor = convert(output_tensor)
         kind = ref_identity_op if tensor._dtype._is_ref_dtype else identity_op
         return kind(tensor, name=scope)

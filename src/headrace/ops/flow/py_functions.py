@@ -170,7 +170,7 @@ def py_func(
     registered = _Registered(func)
     _BY_TOKEN[token] = registered
     spec = py_func_op if stateful else py_func_stateless_op
-    node = apply_op(spec, (list(inp),), {"token": token, "Tout": kinds}, name or "PyFunc")
+    node = apply_op(spec, (list(inp),), {"token": token, "Tout": kinds}, name or spec.name)
     _OF_GRAPH.setdefault(node.graph, []).append(registered)  # which its inputs may be of
     if not kinds:
         return node

@@ -14,7 +14,8 @@ from typing import Any
 from headrace.base import dtypes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import TensorShape
-from headrace.graph import scopes
+from headrace.graph import registry, scopes
+from headrace.graph.behavior import is_flow_functional
 from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -40,7 +41,19 @@ class _Shared:
 
 
 class TensorArray:
-    """Tensors by index, written once each and read once, unless `clear_after_read` is false."""
+    """Tensors by index, written once each and read once, unless `clear_after_read` is false.
+
+    Where branches and loops are functions an array is a list of tensors, a value (`ListArray`).
+    """
+
+    def __new__(cls, *args: Any, handle: Any = None, flow: Any = None, **kwargs: Any) -> Any:
+        """As `__init__`."""
+        handle = args[5] if len(args) > 5 else handle
+        flow = args[6] if len(args) > 6 else flow
+        is_list = isinstance(flow, Tensor) and flow.dtype == dtypes.variant
+        if cls is TensorArray and handle is None and (is_list or is_flow_functional()):
+            return super().__new__(ListArray)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -67,6 +80,9 @@ class TensorArray:
         self._infer_shape = infer_shape
         self._colocates = colocate_with_first_write_call
         self._shared = _Shared(TensorShape(element_shape))
+        if isinstance(self, ListArray):
+            self._start(size, flow, element_shape, name)
+            return
         if handle is not None:
             for given, what in (
                 (tensor_array_name, "tensor_array_name"),
@@ -103,7 +119,7 @@ class TensorArray:
 
     def with_flow(self, flow: Tensor) -> TensorArray:
         """The same array after what `flow` waits for."""
-        made = TensorArray.__new__(TensorArray)
+        made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._flow = flow
         return made
@@ -301,6 +317,155 @@ class TensorArray:
         """An operation after which the array cannot be used."""
         closed: Operation = ops.close_op(self._handle, name=name)
         return closed
+
+
+class ListArray(TensorArray):
+    """A TensorArray that is a list of tensors: its flow is the list, and each write makes another one."""
+
+    def _start(self, size: Any, flow: Any, element_shape: Any, name: str | None) -> None:
+        """What `__init__` does: nothing has a name or a place of its own, and what is read is not cleared."""
+        if flow is None and size is None:
+            raise ValueError("Argument `size` must be provided if argument `flow` is not provided.")
+        for given, what in ((size, "size"), (element_shape, "element_shape")):
+            if flow is not None and given is not None:
+                raise ValueError(
+                    f"Cannot provide both `flow` and `{what}` arguments at the same time: the flow is a list already"
+                )
+        self._size = size
+        with name_scope(name, "TensorArrayV2", [size, flow]) as scope:
+            self._flow = (
+                _lists().tensor_list_reserve(element_shape, size, self._dtype, name=scope)
+                if flow is None
+                else flow
+            )
+
+    @property
+    def handle(self) -> Any:
+        """None: the flow is all there is."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"<TensorArray {self._flow.op.name!r} dtype={self._dtype.name} element_shape={self.element_shape}>"
+
+    def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
+        """Raises NotImplementedError: gradients of lists are lists."""
+        raise NotImplementedError("a TensorArray that is a list has no array of gradients")
+
+    def _written(self, value: Any, rows: bool) -> Tensor:
+        tensor = convert(value, None, "value", self._dtype)
+        if tensor.dtype.base_dtype != self._dtype:
+            raise TypeError(
+                f"TensorArray dtype is {self._dtype.name}, but Op is trying to write dtype "
+                f"{tensor.dtype.base_dtype.name}: {tensor.name}; tf.cast converts"
+            )
+        shape = tensor.shape
+        self._check_element(shape[1:] if rows and shape.ndims is not None else shape)
+        return tensor
+
+    def _check_element(self, shape: TensorShape) -> None:
+        known = self.element_shape
+        if not shape.is_compatible_with(known):
+            raise ValueError(
+                f"Inconsistent shapes: saw {shape} but expected {known}, that of the elements; infer_shape=False lets "
+                "them differ"
+            )
+        if self._infer_shape:
+            self._shared.element_shape = known.merge_with(shape)
+
+    def read(self, index: Any, name: str | None = None) -> Tensor:
+        """The element at `index`."""
+        with name_scope(name, "TensorArrayV2Read", [self._flow, index]):
+            found: Tensor = _lists().tensor_list_get_item(
+                self._flow, index, self._dtype, self.element_shape, name
+            )
+            return found
+
+    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+        """The array with `value` at `index`.  Raises ValueError (shape), TypeError (dtype)."""
+        with name_scope(name, "TensorArrayV2Write", [self._flow, index, value]):
+            tensor = self._written(value, rows=False)
+            return self.with_flow(
+                _lists().tensor_list_set_item(
+                    self._flow,
+                    index,
+                    tensor,
+                    resize_if_index_out_of_bounds=self._dynamic_size,
+                    name=name,
+                )
+            )
+
+    def stack(self, name: str | None = None) -> Tensor:
+        """All elements as one tensor [size, ...]."""
+        with name_scope(name, "TensorArrayV2Stack", [self._flow]):
+            count: Any = -1
+            if not self._dynamic_size and self._size is not None:
+                count = constant_value(self._size) if isinstance(self._size, Tensor) else self._size
+            found: Tensor = _lists().tensor_list_stack(
+                self._flow, self._dtype, -1 if count is None else int(count), self.element_shape
+            )
+            return found
+
+    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+        """The elements at `indices` [n] as one tensor [n, ...]."""
+        found: Tensor = _lists().tensor_list_gather(
+            self._flow, indices, self._dtype, self.element_shape, name
+        )
+        return found
+
+    def concat(self, name: str | None = None) -> Tensor:
+        """All elements, one after another along their first dimension."""
+        known = self.element_shape
+        rest = TensorShape(None)
+        if known.ndims:
+            rest = TensorShape([None]).concatenate(known[1:])
+        found: Tensor = _lists().tensor_list_concat(self._flow, self._dtype, rest, name=name)
+        return found
+
+    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+        """The array with value[i] at index i."""
+        with name_scope(name, "TensorArrayUnstack", [self._flow, value]):
+            tensor = self._written(value, rows=True)
+            rows = tensor.shape[1:] if tensor.shape.ndims is not None else tensor.shape
+            return self.with_flow(_lists().tensor_list_from_tensor(tensor, rows))
+
+    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+        """The array with value[i] at indices[i]."""
+        with name_scope(name, "TensorArrayScatter", [self._flow, value, indices]):
+            tensor = self._written(value, rows=True)
+            return self.with_flow(
+                _lists().tensor_list_scatter(tensor, indices, self.element_shape, self._flow)
+            )
+
+    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+        """The array with the rows of `value`, lengths[i] of them at index i."""
+        with name_scope(name, "TensorArraySplit", [self._flow, value, lengths]):
+            tensor = convert(value, None, "value", self._dtype)
+            sizes = cast(lengths, dtypes.int64)
+            known = constant_value(sizes)
+            if known is not None and known.ndim == 1 and len(set(known.tolist())) == 1:
+                self._check_element(TensorShape([int(known[0])]).concatenate(tensor.shape[1:]))
+            return self.with_flow(
+                _lists().tensor_list_split(tensor, self.element_shape, sizes, name=name)
+            )
+
+    def size(self, name: str | None = None) -> Tensor:
+        """Number of elements, int32 []."""
+        if not self._dynamic_size and self._size is not None:
+            return convert(self._size, dtypes.int32)
+        count: Tensor = registry.get("TensorListLength")(self._flow, name=name)
+        return count
+
+    def close(self, name: str | None = None) -> Operation:
+        """An operation that does nothing."""
+        closed: Operation = registry.get("NoOp")(name=name)
+        return closed
+
+
+def _lists() -> Any:
+    """The functions of lists of tensors, which few programs need."""
+    from headrace.ops.data import tensor_list_calls
+
+    return tensor_list_calls
 
 
 # -- gradients ------------------------------------------------------------------------------------

@@ -45,12 +45,9 @@ _PALETTE = np.array(
 
 
 def _drawn_shape(c: ShapeContext) -> Shape:
-    images = c.with_rank("images", 4)
-    boxes = c.with_rank("boxes", 3)
-    assert images is not None
-    assert boxes is not None
-    shape_rules.merge(boxes, (None, None, 4))
-    return images
+    c.with_rank("images", 4)
+    shape_rules.merge(c.with_rank("boxes", 3), (None, None, 4))
+    return c.shape("images")
 
 
 def _drawn(images: Array, boxes: Array, colors: Array | None) -> Array:
@@ -275,6 +272,10 @@ def _checked_crop(crop_size: Array) -> tuple[int, int]:
 
 def _image_grad_shape(c: ShapeContext) -> Shape:
     found = c.shape_value("image_size")
+    if found is not None and len(found) != 4:
+        raise ValueError(
+            f"Shape must be rank 4 but is rank {len(found)}: image_size is [batch, height, width, depth]"
+        )
     return (None,) * 4 if found is None else found
 
 

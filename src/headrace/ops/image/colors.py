@@ -48,7 +48,7 @@ def _checked(images: Array, factor: Array, name: str) -> Array:
     inputs="images: T; contrast_factor: float",
     outputs="output: T",
     attrs=_HALF,
-    shape=_images,
+    shape=lambda c: (c.with_rank("contrast_factor", 0), _images(c))[1],
 )
 def adjust_contrast_v2(xp: Any, images: Array, contrast_factor: Array) -> Array:
     """Each channel of each image, contrast_factor times as far from its mean.  images [..., h, w, c].

@@ -159,6 +159,7 @@ def resize_bilinear_op(
     attrs=f"T: {{float, bfloat16, half, double}}; {_CORNERS}",
     shape=lambda c: c.shape("original_image"),
     traits={SHARES},
+    differentiable=False,
 )
 def resize_bilinear_grad(
     xp: Any, grads: Array, original: Array, *, align_corners: bool, half_pixel_centers: bool
@@ -318,7 +319,6 @@ def _(op: Operation, dout: Any) -> Any:
     attrs=f"T: {_KINDS}; align_corners: bool = false",
     shape=resized_shape,
     traits={SHARES},
-    differentiable=False,
 )
 def resize_area_op(xp: Any, images: Array, size: Array, *, align_corners: bool) -> Array:
     """images [n, h, w, c]; size [2] (height, width): float32 [n, height, width, c], means.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.base import errors
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import Shape, merge_sizes, text
 from headrace.base.traits import NEVER_FOLDED, STATEFUL
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
@@ -201,7 +201,11 @@ def _check_ranges(aspects: list[float], areas: list[float], attempts: int) -> No
 
 def _sampled_shape(c: ShapeContext) -> list[Shape]:
     c.with_rank("image_size", 1)
+    c.with_size("image_size", 3)
     c.with_rank("bounding_boxes", 3)
+    c.with_size("bounding_boxes", 4, 2)
+    if len(c.op.inputs) > 2:
+        c.with_rank("min_object_covered", 0)
     return [(3,), (3,), (1, 1, 4)]
 
 
@@ -345,9 +349,11 @@ def _glimpse_shape(c: ShapeContext) -> Shape:
         raise ValueError(
             f"Dimension must be 2 but is {offsets[1]}: offsets are of rows and columns"
         )
+    c.with_rank("size", 1)
+    c.with_size("size", 2)
     size = c.value("size")
     sides = (None, None) if size is None else tuple(int(each) for each in size)
-    batch = images[0] if images[0] is not None else offsets[0]
+    batch = merge_sizes(images[0], offsets[0], "images and offsets")
     return (batch, *sides, images[3])
 
 

@@ -165,7 +165,7 @@ def decode_proto_op(
 ) -> Any:
     """How often each message of bytes [...] has each field [..., fields], and the values [..., most], zeros behind.
 
-    Raises InvalidArgument (types, names, descriptors), DataLoss (no such message).
+    Raises InvalidArgument (types, names, descriptors, no message), DataLoss (no such message).
     """
     descriptor = _descriptor(ctx, descriptor_source, message_type)
     fields = _fields(descriptor, field_names, output_types)
@@ -173,6 +173,8 @@ def decode_proto_op(
         raise errors.invalid_argument(
             f"format must be one of binary or text, not {message_format.decode(errors='replace')!r}"
         )
+    if not bytes.size:
+        raise errors.invalid_argument("Bufs argument must contain at least one value, and has none")
     kind = message_factory.GetMessageClass(descriptor)
     messages = [_parsed(kind, each, message_format) for each in bytes.reshape(-1)]
     sizes = np.zeros((len(messages), len(fields)), np.int32)

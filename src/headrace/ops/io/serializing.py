@@ -132,12 +132,23 @@ def _triple(
     return [found[0], content.SerializeToString(), found[1]]
 
 
+def _one_serialized(c: ShapeContext) -> Shape:
+    for at, rank in enumerate((2, 1, 1)):
+        c.with_rank(at, rank)
+    return (3,)
+
+
+def _many_serialized(c: ShapeContext) -> Shape:
+    _one_serialized(c)
+    return (None, 3)
+
+
 @op(
     "SerializeSparse",
     inputs=_SPARSE_IN,
     outputs="serialized_sparse: out_type",
     attrs=_SPARSE_ATTRS,
-    shape=lambda c: (3,),
+    shape=_one_serialized,
     differentiable=False,
 )
 def serialize_sparse_op(
@@ -166,7 +177,7 @@ def _put(row: Array, three: Sequence[Any]) -> None:
     inputs=_SPARSE_IN,
     outputs="serialized_sparse: out_type",
     attrs=_SPARSE_ATTRS,
-    shape=lambda c: (None, 3),
+    shape=_many_serialized,
     differentiable=False,
 )
 def serialize_many_sparse_op(

@@ -96,6 +96,7 @@ def _band(sizes: tuple[int, ...], k: Any) -> _Band:
 
 
 def _static_limits(c: ShapeContext, arg: str = "k") -> tuple[int, int] | None:
+    c.with_rank_at_most(arg, 1)
     k = c.value(arg)
     if k is None:
         return None
@@ -107,6 +108,7 @@ def _static_limits(c: ShapeContext, arg: str = "k") -> tuple[int, int] | None:
 
 def _part_shape(c: ShapeContext) -> Shape:
     whole, limits = c.with_rank_at_least("input", 2), _static_limits(c)
+    c.with_rank("padding_value", 0)
     if whole is None or limits is None:
         return None
     low, high = limits
@@ -216,6 +218,8 @@ def _sizes(longest: int, low: int, high: int, num_rows: int, num_cols: int) -> t
 
 def _diag_shape(c: ShapeContext) -> Shape:
     whole, limits = c.with_rank_at_least("diagonal", 1), _static_limits(c)
+    for arg in ("num_rows", "num_cols", "padding_value"):
+        c.with_rank(arg, 0)
     rows, cols = c.value("num_rows"), c.value("num_cols")
     if whole is None or limits is None:
         return None
@@ -224,7 +228,10 @@ def _diag_shape(c: ShapeContext) -> Shape:
     if low != high:
         c.with_rank_at_least("diagonal", 2)
         if whole[-2] not in (None, high - low + 1):
-            raise ValueError(f"{whole[-2]} diagonals for k from {low} to {high}")
+            raise ValueError(
+                "The number of rows of `diagonal` doesn't match the number of diagonals implied from `d_lower` and "
+                f"`d_upper`.: they are {whole[-2]}, and k is from {low} to {high}"
+            )
     if whole[-1] is None or rows is None or cols is None:
         return (*front, None, None)
     return (*front, *_sizes(whole[-1], low, high, int(rows), int(cols)))
@@ -321,6 +328,10 @@ def _set_shape(c: ShapeContext) -> Shape:
             stored = c.with_rank_at_least("diagonal", 2)
         if c.value("k") is None:
             return whole
+        if whole is not None and limits[0] != limits[1]:
+            c.with_rank("diagonal", len(whole))
+    elif whole is not None and stored is not None and None not in whole[-2:]:
+        shape_rules.merge_sizes(min(whole[-2:]), stored[-1], "the diagonal and that of the input")  # type: ignore[type-var]
     if whole is None and stored is not None:
         return (*stored[: -1 if limits[0] == limits[1] else -2], None, None)
     if whole is not None and stored is not None and limits[0] == limits[1]:

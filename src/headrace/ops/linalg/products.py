@@ -471,7 +471,8 @@ def matmul(
         widens = out is not None and (
             out is not a.dtype.base_dtype or out is not b.dtype.base_dtype
         )
-        if widens or _is_batch(a.raw_shape) or _is_batch(b.raw_shape):
+        sparse = a_is_sparse or b_is_sparse
+        if widens or (not sparse and (_is_batch(a.raw_shape) or _is_batch(b.raw_shape))):
             return _batched(
                 a,
                 b,
@@ -484,12 +485,9 @@ def matmul(
         a, flip_a = _as_transpose(a, transpose_a, adjoint_a)
         b, flip_b = _as_transpose(b, transpose_b, adjoint_b)
         flips = {"transpose_a": flip_a, "transpose_b": flip_b}
-        if (a_is_sparse or b_is_sparse) and {
-            a.dtype.base_dtype,
-            b.dtype.base_dtype,
-        } <= _SPARSE_TYPES:
-            sparse = {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
-            made = sparse_matmul(a, b, **flips, **sparse, name=scope)
+        if sparse and {a.dtype.base_dtype, b.dtype.base_dtype} <= _SPARSE_TYPES:
+            said = {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
+            made = sparse_matmul(a, b, **flips, **said, name=scope)
             return made
         made = matmul_op(a, b, **flips, name=scope)
         return made

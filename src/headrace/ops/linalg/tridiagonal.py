@@ -159,6 +159,7 @@ def _product_shape(c: ShapeContext) -> Shape:
         shape_rules.merge_sizes(
             diagonal[-1], rhs[-2], f"sizes of diagonals {text(diagonal)} and of rhs {text(rhs)}"
         )
+        shape_rules.merge(diagonal[:-2], rhs[:-2])
     return rhs
 
 

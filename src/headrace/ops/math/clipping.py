@@ -237,8 +237,10 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
         else convert(x).dtype.base_dtype
     )
     scalar = convert(scalar, kind, name="scalar")
-    if scalar.raw_shape not in ((), None):
-        raise ValueError(f"The input scalar must be a 0-D value, and has shape {scalar.shape}")
+    if scalar.raw_shape != ():
+        raise ValueError(
+            f"The input scalar must be a 0-D value. Received shape {scalar.shape}: set_shape([]) says that it is one"
+        )
     if isinstance(x, IndexedSlices):
         return IndexedSlices(mul(scalar, x.values, name=name), x.indices, x.dense_shape)
     return mul(scalar, x, name=name)

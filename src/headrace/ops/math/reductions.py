@@ -18,11 +18,12 @@ from headrace.base.shapes import Shape, TensorShape, text
 from headrace.base.traits import NEVER_FAILS, NONE, PER_RECORD, SHARES, Traits
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
-from headrace.graph.registry import OpSpec, op
+from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import static_axis
 from headrace.ops._kernels.blocks import LARGE, summed_in_blocks, total
+from headrace.ops._kernels.channels import is_over_places, sums_over_places
 from headrace.ops.array.constants import constant, zeros
 from headrace.ops.array.ranges import range as arange
 from headrace.ops.array.shapes import rank as rank_of
@@ -132,11 +133,22 @@ def _sum(x: Any, axes: Axes, keep: Any) -> Any:
 
     Source: TF 1.15 core/kernels/reduction_ops_sum.cc
     """
+    if axes == ():  # as gradients ask for again and again, of what was not stretched
+        return x.copy() if x.ndim else x[()]
     if x.dtype == _BFLOAT16:
         return np.add.reduce(x.astype(np.float32), axis=axes, keepdims=keep).astype(_BFLOAT16)
     if x.size >= LARGE and _in_blocks(x, axes):
         return _of_all(x, total(x), keep)
+    if type(axes) is tuple and is_over_places(x, axes):
+        return _kept(x, axes, sums_over_places(x, axes), keep)
     return np.add.reduce(x, axis=axes, dtype=x.dtype, keepdims=keep)
+
+
+def _kept(x: Any, axes: tuple[int, ...], found: Any, keep: bool) -> Any:
+    """What `sums_over_places` found, with the dimensions that were summed if they are kept."""
+    if not keep:
+        return found
+    return found.reshape(*x.shape[: x.ndim - 1 - len(axes)], *(1,) * len(axes), x.shape[-1])
 
 
 def _in_blocks(x: Any, axes: Axes) -> bool:
@@ -176,6 +188,8 @@ def _mean(x: Any, axes: Axes, keep: Any) -> Any:
         x = x.astype(np.float32)
     if x.size >= LARGE and _in_blocks(x, axes):
         summed = _of_all(x, total(x), keep)
+    elif type(axes) is tuple and is_over_places(x, axes):
+        summed = _kept(x, axes, sums_over_places(x, axes), keep)
     else:
         summed = np.add.reduce(x, axis=axes, keepdims=keep)
     mean = np.divide(summed, _count(x, axes))
@@ -422,15 +436,17 @@ def norm(
 ) -> Tensor:
     """A vector norm (`axis` None, one axis) or matrix norm (two axes).
 
-    ord: euclidean, 1, inf or a positive number; of matrices euclidean, fro, 1 or inf.
-    Raises ValueError for another ord, Unimplemented for the 2-norm of matrices.
+    ord: euclidean, 1, inf or a positive number; of matrices euclidean, fro, 1, 2 (their largest singular value) or inf.
+    Raises ValueError for another ord, and for the 2-norm of matrices of unknown rank.
     """
     keep = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
     axes, is_matrix = _norm_axes(axis)
     _check_order(ord, is_matrix)
     with name_scope(name, "norm", [tensor]):
         tensor = convert(tensor)
-        if ord in _EUCLIDEAN:
+        if is_matrix and ord == 2:
+            result = _largest_singular_value(tensor, axes or [])
+        elif ord in _EUCLIDEAN:
             squares = mul(tensor, conj(tensor), name="mul")
             result = sqrt(reduce_sum(squares, axes, True))
         else:
@@ -456,19 +472,29 @@ def _norm_axes(axis: Any) -> tuple[list[int] | None, bool]:
 
 def _check_order(ord: Any, is_matrix: bool) -> None:
     if is_matrix:
-        if ord in (2, 2.0) and not isinstance(ord, str):
-            raise errors.unimplemented(
-                "the 2-norm of matrices needs singular values, which headrace does not compute; "
-                "use ord='fro', 1 or inf"
-            )
-        if ord not in ("euclidean", "fro", 1, np.inf):
+        if ord not in ("euclidean", "fro", 1, 2, np.inf):
             raise ValueError(
-                f"'ord' must be a supported matrix norm in 'euclidean', 'fro', 1 and inf, got {ord}"
+                f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}"
             )
     elif not (ord == "euclidean" or (not isinstance(ord, str) and ord > 0)):
         raise ValueError(
             f"'ord' must be a supported vector norm, got {ord}: it is 'euclidean' or a positive number"
         )
+
+
+def _largest_singular_value(tensor: Tensor, axes: list[int]) -> Any:
+    """That of each matrix in two axes, which are kept."""
+    count = tensor.shape.ndims
+    if count is None:
+        raise ValueError(
+            "the 2-norm of matrices needs a tensor whose rank is known: set_shape says what is known of it"
+        )
+    both = [axis % count for axis in axes]
+    order = [axis for axis in range(count) if axis not in both] + both
+    moved = make.Transpose(tensor, order)
+    values = get("Svd")(moved, compute_uv=False, full_matrices=False)[0]
+    largest = make.ExpandDims(reduce_max(absolute(values), -1, True), -1)
+    return make.Transpose(largest, [order.index(axis) for axis in range(count)])
 
 
 def _norm_of_sizes(sizes: Any, ord: Any, axes: list[int] | None, is_matrix: bool) -> Any:

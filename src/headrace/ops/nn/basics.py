@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors, shapes
+from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
 from headrace.base.traits import SHARES
 from headrace.graph import scopes
@@ -20,14 +21,15 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
-from headrace.ops.array.constants import constant, zeros_like
+from headrace.ops.array.constants import constant, zeros, zeros_like
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.array.shapes import size as size_of
 from headrace.ops.array.shapes import squeeze
+from headrace.ops.flow.control_flow import cond
 from headrace.ops.flow.identities import identity, stop_gradient
 from headrace.ops.linalg.products import THREADED_VECTOR
 from headrace.ops.math.casting import cast
-from headrace.ops.math.reductions import count_nonzero, reduce_mean, reduce_sum
+from headrace.ops.math.reductions import reduce_mean, reduce_sum
 from headrace.ops.random.draws import random_uniform
 from headrace.ops.tables import make
 from headrace.run.exec.worker_pool import hold_blas
@@ -138,7 +140,7 @@ def in_top_k_v2_op(xp: Any, predictions: Array, targets: Array, k: Any) -> Any:
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
     """[batch] of bool: whether targets[i] is among the k largest of predictions[i, :]."""
     with name_scope(name, "in_top_k"):
-        result: Tensor = make.InTopKV2(predictions, targets, k)
+        result: Tensor = make.InTopKV2(predictions, targets, k, name=name)
         return result
 
 
@@ -209,7 +211,8 @@ def log_poisson_loss(
         if compute_full_loss:
             from headrace.ops.array.constants import ones_like
 
-            stirling = targets * make.Log(targets) - targets + 0.5 * make.Log(2 * np.pi * targets)
+            half, circle = (constant(each, targets.dtype) for each in (0.5, 2 * np.pi))
+            stirling = targets * make.Log(targets) - targets + half * make.Log(circle * targets)
             zeros = zeros_like(targets, dtype=targets.dtype)
             ones = ones_like(targets, dtype=targets.dtype)
             small = make.LogicalAnd(targets >= zeros, targets <= ones)
@@ -354,9 +357,22 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "zero_fraction", [value]):
         values = convert(value, name="value")
         size = size_of(values, out_type=dtypes.int64)
-        nonzero = count_nonzero(values, dtype=dtypes.int64)
+        small = size <= dtypes.int32.max
+        nonzero = cond(
+            small,
+            lambda: cast(_nonzeros(values, dtypes.int32), dtypes.int64),
+            lambda: _nonzeros(values, dtypes.int64),
+        )
         with scopes.get_default_graph().name_scope("counts_to_fraction"):
             zeros = cast(size - nonzero, dtypes.float32)
             share = zeros / cast(size, dtypes.float32)
         result: Tensor = identity(share, "fraction")
         return result
+
+
+def _nonzeros(values: Tensor, kind: DType) -> Tensor:
+    """How many there are; counted in `kind`, of which the smaller is faster."""
+    with name_scope("count_nonzero"):
+        nonzero = make.NotEqual(values, zeros([], values.dtype.base_dtype))
+        counted: Tensor = reduce_sum(cast(nonzero, kind), name="nonzero_count")
+        return counted

@@ -19,7 +19,7 @@ from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
-from headrace.ops._kernels.channels import Lines, cuts, each, sums
+from headrace.ops._kernels.channels import Lines, Repeated, cuts, each, sums
 from headrace.ops._kernels.narrow import single
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import channels_last
@@ -93,21 +93,23 @@ def _of_batch(
 
     def squares(block: Lines) -> list[Array]:
         lines = block.of(given)
-        off = np.subtract(lines, block.long(new_mean), out=scratch(0, lines.shape, lines.dtype))
+        off = np.subtract(lines, means.along(block), out=scratch(0, lines.shape, lines.dtype))
         return [np.square(off, out=off)]
 
     new_mean = sums(blocks, channels, given.dtype, 1, lambda b: [b.of(given)])[0] / count
     new_mean = new_mean.astype(given.dtype, copy=False)
+    means = Repeated(new_mean)
     biased = sums(blocks, channels, given.dtype, 1, squares)[0] / count
     biased = biased.astype(given.dtype, copy=False)
     factor = scale / np.sqrt(biased + np.asarray(epsilon, biased.dtype))
+    factors, offsets = Repeated(factor), Repeated(offset)
     y = np.empty(given.shape, np.result_type(given, factor))
 
     def normalize(block: Lines) -> None:
         lines = block.of(y)
-        np.subtract(block.of(given), block.long(new_mean), out=lines)
-        lines *= block.long(factor)
-        lines += block.long(offset)
+        np.subtract(block.of(given), means.along(block), out=lines)
+        lines *= factors.along(block)
+        lines += offsets.along(block)
 
     each(blocks, channels, normalize)
     kept = _statistics(mean, variance, new_mean, biased, count, average)
@@ -289,10 +291,11 @@ def _gradients(
     count, channels = rows.shape
     blocks = cuts(count, channels)
     inverse = 1 / np.sqrt(variance + np.float32(epsilon))
+    means = Repeated(mean)
 
     def off_mean(block: Lines) -> Array:
         lines = block.of(rows)
-        return np.subtract(lines, block.long(mean), out=scratch(0, lines.shape, lines.dtype))
+        return np.subtract(lines, means.along(block), out=scratch(0, lines.shape, lines.dtype))
 
     def terms(block: Lines) -> list[Array]:
         off, lines = off_mean(block), block.of(grads)
@@ -302,15 +305,15 @@ def _gradients(
     to_scale *= inverse
     to_x = np.empty_like(rows)
     one = np.float32(max(count, 1))
-    factor = scale * inverse
-    of_mean, of_x = to_offset / one, inverse * (to_scale / one)
+    factors = Repeated(scale * inverse)
+    of_mean, of_x = Repeated(to_offset / one), Repeated(inverse * (to_scale / one))
 
     def part(block: Lines) -> None:
         off, lines = off_mean(block), block.of(to_x)
-        off *= block.long(of_x)
-        off += block.long(of_mean)
+        off *= of_x.along(block)
+        off += of_mean.along(block)
         np.subtract(block.of(grads), off, out=lines)
-        lines *= block.long(factor)
+        lines *= factors.along(block)
 
     each(blocks, channels, part)
     return to_x.reshape(x.shape).astype(x.dtype, copy=False), to_scale, to_offset

@@ -36,6 +36,7 @@ _NUMBERS = (
     "qint16, quint16, uint16, complex128, half, uint32, uint64}"
 )
 _LONG = 1024  # elements of a row
+_TOGETHER = 8  # short rows, of which as many are one
 _FORMAT = "data_format: {'NHWC', 'NCHW'} = 'NHWC'"
 
 
@@ -44,7 +45,8 @@ def _channel_axis(data_format: bytes, rank: int) -> int:
 
 
 def _bias_add_shape(c: ShapeContext) -> Shape:
-    value, bias = c.with_rank_at_least("value", 2), c.with_rank("bias", 1)
+    value = c.with_rank_at_least("value", 3 if c.op.attrs.get("data_format") == b"NCHW" else 2)
+    bias = c.with_rank("bias", 1)
     if value is None or bias is None:
         return value
     format_ = c.attr("data_format") if "data_format" in c.op.attrs else b"NHWC"
@@ -113,7 +115,7 @@ def bias_add_v1_op(xp: Any, value: Array, bias: Array) -> Any:
 
 
 def _bias_add_grad_shape(c: ShapeContext) -> Shape:
-    value = c.with_rank_at_least("out_backprop", 2)
+    value = c.with_rank_at_least("out_backprop", 3 if c.attr("data_format") == b"NCHW" else 2)
     if value is None:
         return (None,)
     return (value[_channel_axis(c.attr("data_format"), len(value))],)
@@ -147,7 +149,7 @@ def sum_of_rows(values: Array) -> Any:
     """[columns]: short rows are added several at a time, as NumPy adds long ones faster."""
     count, width = values.shape
     together = _LONG // max(width, 1)
-    if together < 2 or count < 4 * together:
+    if together < _TOGETHER or count < 4 * together:
         return values.sum(axis=0, dtype=values.dtype)
     whole = count // together * together
     sums = values[:whole].reshape(-1, together * width).sum(axis=0, dtype=values.dtype)

@@ -6,6 +6,7 @@ Source: behaviour of TF 1.15 (core/kernels/ctc_{loss,decoder}_ops.cc); gradient 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ __all__: list[str] = []
 Array = np.ndarray[Any, Any]
 
 
-def _check_inputs(inputs: Array, lengths: Array) -> None:
+def _check_inputs(inputs: Array, lengths: Array, refused: Callable[[str], errors.OpError]) -> None:
+    """Raises InvalidArgument; what `refused` makes for lengths that do not fit the inputs."""
     if inputs.ndim != 3:
         raise errors.invalid_argument(
             f"inputs is not a 3-Tensor: [time, batch, classes] is wanted, not {text(inputs.shape)}"
@@ -35,13 +37,14 @@ def _check_inputs(inputs: Array, lengths: Array) -> None:
     if inputs.shape[2] < 1:
         raise errors.invalid_argument(f"inputs has no classes: {text(inputs.shape)}")
     if len(lengths) != inputs.shape[1]:
-        raise errors.failed_precondition(
-            f"len(sequence_length) != batch_size: {len(lengths)} and {inputs.shape[1]}"
+        raise refused(
+            "len(sequence_length) != batch_size.  "
+            f"len(sequence_length):  {len(lengths)} batch_size: {inputs.shape[1]}"
         )
-    if lengths.size and not (lengths.min() >= 0 and lengths.max() <= len(inputs)):
-        raise errors.failed_precondition(
-            f"sequence_length must be from 0 to the {len(inputs)} time steps of inputs: {lengths.tolist()[:8]}"
-        )
+    for at, length in enumerate(lengths.tolist()):
+        if not 0 <= length <= len(inputs):
+            said = f"sequence_length({at}) <= {len(inputs)}" if length > 0 else f"seq_len({at}) < 0"
+            raise refused(f"{said}: it is {length}, and there are {len(inputs)} time steps")
 
 
 # -- the loss ---------------------------------------------------------------------------------
@@ -49,8 +52,9 @@ def _check_inputs(inputs: Array, lengths: Array) -> None:
 
 def _loss_shapes(c: ShapeContext) -> list[Shape]:
     inputs = c.with_rank("inputs", 3)
-    c.with_rank("labels_indices", 2)
-    c.with_rank("labels_values", 1)
+    where, labels = c.with_rank("labels_indices", 2), c.with_rank("labels_values", 1)
+    if where is not None and labels is not None:
+        shape_rules.merge_sizes(where[0], labels[0], "labels_indices and labels_values")
     lengths = c.with_rank("sequence_length", 1)
     assert inputs is not None
     batch = shape_rules.merge((inputs[1],), lengths)
@@ -107,7 +111,7 @@ def _loss(
 ) -> tuple[Array, Array]:
     if indices.ndim != 2:
         raise errors.invalid_argument(f"labels_indices is not a matrix: {text(indices.shape)}")
-    _check_inputs(inputs, lengths)
+    _check_inputs(inputs, lengths, errors.invalid_argument)
     labels = _labels(indices, values, inputs.shape[1], inputs.shape[2], collapse)
     lengths = lengths.astype(np.int64)
     for row, (each, length) in enumerate(zip(labels, lengths.tolist(), strict=True)):
@@ -185,7 +189,7 @@ def _(op: Operation, dloss: Any, dgradient: Any) -> Any:
 def _check_decoded(inputs: Array, lengths: Array) -> None:
     if inputs.ndim == 3 and not inputs.size:
         raise errors.invalid_argument(f"inputs must not be empty: {text(inputs.shape)}")
-    _check_inputs(inputs, lengths)
+    _check_inputs(inputs, lengths, errors.failed_precondition)
 
 
 # -- decoders ---------------------------------------------------------------------------------

@@ -238,7 +238,6 @@ def _places(
     outputs="output: T",
     attrs=f"overlapping: bool = false; {_KINDS}",
     shape=lambda c: c.with_rank("orig_input", 4),
-    differentiable=False,
 )
 def max_pool_grad_op(
     xp: Any,
@@ -284,7 +283,6 @@ def _summed_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs=f"overlapping: bool = false; {_KINDS}",
     shape=_summed_shape,
-    differentiable=False,
 )
 def avg_pool_grad_op(
     xp: Any, sizes: Array, dy: Array, rows: Array, columns: Array, *, overlapping: bool

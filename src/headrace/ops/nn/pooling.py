@@ -108,6 +108,11 @@ def _pool_shape(c: ShapeContext) -> Shape:
         (1,) * len(data_format),
         c.op.attrs.get("explicit_paddings", ()),
     )
+    channels, across = (x[-1], ksize[-1]) if last else (x[1], ksize[1])
+    if c.attr("padding") == b"VALID" and channels is not None and channels < across:
+        raise ValueError(
+            f"Negative dimension size caused by subtracting {across} from {channels}: a window has no room"
+        )
     return (x[0], *out, x[-1]) if last else (x[0], x[1], *out)
 
 

@@ -386,6 +386,9 @@ _V2 = (
 def _with_axis(c: ShapeContext) -> Shape:
     if c.attr("axis") < -1:
         raise ValueError(f"axis should be at least -1, got {c.attr('axis')}: -1 is for all of it")
+    if len(c.op.inputs) > 1:
+        least = c.with_rank("input_min", int(c.attr("axis") != -1))
+        shape_rules.merge(least, c.shape("input_max"))
     return c.shape("input")
 
 
@@ -436,7 +439,7 @@ def _(op: Operation, dout: Any) -> Any:
     inputs="input: T; input_min: T; input_max: T; num_bits: int32",
     outputs="output: T",
     attrs=f"signed_input: bool = true; range_given: bool = true; {_FLOATS}; narrow_range: bool = false; axis: int = -1",
-    shape=_with_axis,
+    shape=lambda c: (c.with_rank("num_bits", 0), _with_axis(c))[1],
 )
 def quantize_and_dequantize_v3_op(
     xp: Any,

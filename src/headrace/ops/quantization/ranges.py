@@ -85,7 +85,6 @@ def _range_shapes(c: ShapeContext) -> list[Shape]:
     attrs=f"T: {_TYPES}; {_MODES}; round_mode: {{'HALF_AWAY_FROM_ZERO', 'HALF_TO_EVEN'}} = 'HALF_AWAY_FROM_ZERO'; "
     "narrow_range: bool = false; axis: int = -1; ensure_minimum_range: float = 0.01",
     shape=_quantize_shapes,
-    differentiable=False,
 )
 def quantize_v2_op(
     xp: Any,
@@ -184,7 +183,6 @@ def _scaled(
     outputs="output: dtype",
     attrs=f"T: {_TYPES}; {_MODES}; narrow_range: bool = false; axis: int = -1; dtype: {{bfloat16, float}} = float",
     shape=lambda c: (_range_shapes(c), c.shape("input"))[1],
-    differentiable=False,
 )
 def dequantize_op(
     xp: Any,
@@ -245,7 +243,6 @@ def _concat_shapes(c: ShapeContext) -> list[Shape]:
     outputs="output: T; output_min: float; output_max: float",
     attrs="N: int >= 2; T: type",
     shape=_concat_shapes,
-    differentiable=False,
 )
 def quantized_concat_op(xp: Any, concat_dim: Array, *given: Array, N: int, T: dtypes.DType) -> Any:
     """Values side by side along concat_dim, in one range that has room for all of theirs; and that range.

@@ -17,7 +17,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
-from headrace.base.traits import STATEFUL
+from headrace.base.traits import DRAWS, STATEFUL
 from headrace.graph.convert import convert
 from headrace.graph.names import get_seed, name_scope, set_random_seed
 from headrace.graph.registry import OpSpec, op
@@ -73,7 +73,7 @@ def _filler(name: str, fill: Any, says: str) -> OpSpec:
         outputs="output: dtype",
         attrs=f"{_SEEDS}; dtype: {_FLOATS}; T: {{int32, int64}}",
         shape=_from_shape,
-        traits={STATEFUL},
+        traits={STATEFUL, DRAWS},
         differentiable=False,
     )(kernel)
 
@@ -95,7 +95,7 @@ truncated_normal_op = _filler(
     outputs="output: Tout",
     attrs=f"{_SEEDS}; Tout: {{int32, int64}}; T: {{int32, int64}}",
     shape=_from_shape,
-    traits={STATEFUL},
+    traits={STATEFUL, DRAWS},
 )
 def random_uniform_int_op(
     ctx: KernelContext,
@@ -130,7 +130,7 @@ def random_uniform_int_op(
     outputs="output: T",
     attrs=f"{_SEEDS}; T: type",
     shape=unchanged,
-    traits={STATEFUL},
+    traits={STATEFUL, DRAWS},
     differentiable=False,
 )
 def random_shuffle_op(ctx: KernelContext, value: Any, *, seed: int, seed2: int) -> Any:
@@ -164,7 +164,7 @@ def _multinomial_shape(c: ShapeContext) -> Shape:
     outputs="output: output_dtype",
     attrs=f"{_SEEDS}; T: realnumbertype; output_dtype: {{int32, int64}} = int64",
     shape=_multinomial_shape,
-    traits={STATEFUL},
+    traits={STATEFUL, DRAWS},
     differentiable=False,
 )
 def multinomial_op(
@@ -250,7 +250,7 @@ def _shape_and(arg: str) -> Any:
     outputs="output: dtype",
     attrs=f"{_SEEDS}; S: {{int32, int64}}; dtype: {{half, float, double}}",
     shape=_shape_and("rate"),
-    traits={STATEFUL},
+    traits={STATEFUL, DRAWS},
 )
 def random_poisson_op(
     ctx: KernelContext, shape: Array, rate: Any, *, dtype: DType, seed: int, seed2: int
@@ -265,7 +265,7 @@ def random_poisson_op(
     outputs="output: dtype",
     attrs=f"{_SEEDS}; S: {{int32, int64}}; R: {_WHOLE} = double; dtype: {_WHOLE} = int64",
     shape=_shape_and("rate"),
-    traits={STATEFUL},
+    traits={STATEFUL, DRAWS},
 )
 def random_poisson_v2_op(
     ctx: KernelContext, shape: Array, rate: Any, *, dtype: DType, seed: int, seed2: int

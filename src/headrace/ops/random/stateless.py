@@ -85,7 +85,29 @@ def _of_seed(c: ShapeContext) -> Shape:
     return c.shape_value("shape")
 
 
+def _check_scalars(c: ShapeContext) -> None:
+    for arg in ("minval", "maxval"):
+        if c.shape(arg):
+            raise ValueError(
+                f"{arg} must be a scalar; got a tensor of shape {shape_rules.text(c.shape(arg))}"
+            )
+
+
+def _in_range_of_seed(c: ShapeContext) -> Shape:
+    _check_scalars(c)
+    return _of_seed(c)
+
+
+def _in_range_of_key(c: ShapeContext) -> Shape:
+    _check_scalars(c)
+    return _of_key(c)
+
+
 def _of_key(c: ShapeContext) -> Shape:
+    c.with_rank("key", 1)
+    c.with_size("key", 1)
+    c.with_rank("counter", 1)
+    c.with_rank("alg", 0)
     return c.shape_value("shape")
 
 
@@ -167,7 +189,7 @@ def _whole(stream: Stream, shape: Array, minval: Any, maxval: Any, kind: DType) 
     inputs="shape: T; seed: Tseed; minval: dtype; maxval: dtype",
     outputs="output: dtype",
     attrs="dtype: {int32, int64}; T: {int32, int64}; Tseed: {int32, int64} = int64",
-    shape=_of_seed,
+    shape=_in_range_of_seed,
     differentiable=False,
 )
 def stateless_random_uniform_int_op(
@@ -182,7 +204,7 @@ def stateless_random_uniform_int_op(
     inputs=f"{_BY_KEY}; minval: dtype; maxval: dtype",
     outputs="output: dtype",
     attrs=f"dtype: {{int32, int64, uint32, uint64}}; {_KEY_TYPES}",
-    shape=_of_key,
+    shape=_in_range_of_key,
     differentiable=False,
 )
 def stateless_random_uniform_int_v2_op(

@@ -14,7 +14,7 @@ import numpy as np
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape
-from headrace.graph.const_value import as_shape, constant_value
+from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
@@ -283,7 +283,7 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
     wanted: Tensor = cast(convert(new_shape), dtypes.int64)
     wanted.shape.assert_has_rank(1)
     static = constant_value(wanted)
-    known = as_shape(given.dense_shape)
+    known = given.get_shape()._raw if given.get_shape().ndims is not None else None
     if static is not None:
         sizes: list[int] = static.tolist()
         if known is not None and len(known) != len(sizes):

@@ -218,6 +218,8 @@ def sparse_tensor_to_dense(
 
 
 def _product_shape(c: ShapeContext) -> Shape:
+    c.with_rank("a_indices", 2)
+    c.with_rank("a_values", 1)
     sizes = c.shape_value("a_shape")
     if sizes is not None and len(sizes) != 2:
         raise ValueError(f"a must be a matrix, and has the shape {shape_rules.text(sizes)}")
@@ -432,6 +434,7 @@ def _same_rows(c: ShapeContext) -> list[Shape]:
     outputs="a_val_grad: T; b_val_grad: T",
     attrs=f"T: {{{ALL_NUMBERS}}}",
     shape=_same_rows,
+    differentiable=False,
 )
 def sparse_add_grad_op(
     xp: Any, backprop_val_grad: Any, a_indices: Array, b_indices: Array, sum_indices: Array

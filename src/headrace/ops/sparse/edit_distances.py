@@ -28,9 +28,7 @@ Array = np.ndarray[Any, Any]
 
 def _shape(c: ShapeContext) -> Shape:
     for side in ("hypothesis", "truth"):
-        c.with_rank(f"{side}_indices", 2)
-        c.with_rank(f"{side}_values", 1)
-        c.with_rank(f"{side}_shape", 1)
+        c.with_sparse(f"{side}_indices", f"{side}_values", f"{side}_shape")
     one, other = c.value("hypothesis_shape"), c.value("truth_shape")
     if one is None or other is None:
         return None

@@ -24,6 +24,7 @@ from headrace.base.traits import (
     ALIASES,
     AT_ONCE,
     HANDLE,
+    READS_HANDLE,
     READS_VARIABLE,
     STATEFUL,
     UPDATES,
@@ -180,7 +181,7 @@ def _shape_of_shape(c: ShapeContext) -> Shape:
     outputs="output: out_type",
     attrs="out_type: {int32, int64} = int32",
     shape=_shape_of_shape,
-    traits={STATEFUL},
+    traits={READS_HANDLE, STATEFUL},
     differentiable=False,
 )
 def variable_shape_op(xp: Any, input: Any, *, out_type: DType) -> Any:
@@ -223,7 +224,7 @@ def destroy_resource_op(ctx: KernelContext, resource: Any, *, ignore_lookup_erro
     outputs="value: dtype",
     attrs="dtype: type",
     shape=lambda c: held(c),
-    traits={AT_ONCE, STATEFUL, ALIASES, READS_VARIABLE},
+    traits={READS_HANDLE, AT_ONCE, STATEFUL, ALIASES, READS_VARIABLE},
 )
 def read_variable_op(xp: Any, resource: Any, *, dtype: DType) -> Any:
     """The variable's value, which later updates do not change.
@@ -249,7 +250,7 @@ def _read_shapes(c: ShapeContext) -> list[Shape]:
     outputs="values: dtypes",
     attrs="N: int >= 0; dtypes: list(type) >= 1",
     shape=_read_shapes,
-    traits={STATEFUL, ALIASES},
+    traits={READS_HANDLE, STATEFUL, ALIASES},
     differentiable=False,
 )
 def read_variables_op(xp: Any, *resources: Any, dtypes: Sequence[DType]) -> list[Any]:
@@ -390,7 +391,7 @@ def _gathered(c: ShapeContext) -> Shape:
     outputs="output: dtype",
     attrs="batch_dims: int = 0; validate_indices: bool = true; dtype: type; Tindices: {int32, int64}",
     shape=_gathered,
-    traits={UPDATES, STATEFUL},
+    traits={READS_HANDLE, UPDATES, STATEFUL},
 )
 def resource_gather_op(
     xp: Any, resource: Any, indices: Any, *, batch_dims: int, dtype: DType
@@ -433,7 +434,7 @@ def _gathered_at(c: ShapeContext) -> Shape:
     outputs="output: dtype",
     attrs="dtype: type; Tindices: {int32, int64}",
     shape=_gathered_at,
-    traits={STATEFUL},
+    traits={READS_HANDLE, STATEFUL},
 )
 def resource_gather_nd_op(xp: Any, resource: Any, indices: Any, *, dtype: DType) -> Any:
     """The slices at the coordinates in the last dimension of indices, of one moment.

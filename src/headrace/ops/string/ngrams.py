@@ -106,6 +106,7 @@ def _joined_shape(c: ShapeContext) -> Shape:
     c.with_rank("num_segments", 0)
     if ids is None or whole is None:
         return None
+    c.with_rank_at_least("inputs", len(ids))
     for size, given in zip(ids, whole, strict=False):
         if size is not None and given is not None and size != given:
             raise ValueError(

@@ -68,7 +68,7 @@ def bytes_split(input: Any, name: str | None = None) -> Any:
 
         def cut(strings: Tensor) -> tuple[list[Tensor], Tensor]:
             indices, values, sizes = string_split_op(strings, "", skip_empty=False)
-            rows = RaggedTensor.from_value_rowids(values, indices[:, 0], sizes[0])
+            rows = RaggedTensor.from_value_rowids(values, indices[:, 0], sizes[0], validate=False)
             count = strings.shape.as_list()[0]
             splits = rows.row_splits
             if count is not None:

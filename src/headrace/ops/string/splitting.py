@@ -15,10 +15,12 @@ from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import Ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
+from headrace.ops.array.shapes import reshape
 from headrace.ops.string.strings import scalar_string
 
 __all__ = ["string_split", "string_split_v2"]
@@ -119,10 +121,9 @@ def _result(parts: list[Tensor], source: Tensor, kind: str) -> Any:
         return SparseTensor(indices, values, shape)
     from headrace.ops.array.ragged import RaggedTensor
 
-    found = RaggedTensor.from_value_rowids(values, indices[:, 0], shape[0])
-    count = source.shape.as_list()[0]
-    if count is not None:
-        found.row_splits.set_shape([count + 1])
+    found = RaggedTensor.from_value_rowids(values, indices[:, 0], shape[0], validate=False)
+    if source.raw_shape is not None and source.raw_shape[0] is not None:
+        found.row_splits.set_shape([source.raw_shape[0] + 1])
     return found
 
 
@@ -162,8 +163,28 @@ def string_split_v2(
     strings = source if input is None else input
     with name_scope(name, "StringSplit", [strings] if isinstance(strings, Tensor) else []):
         mark = convert("" if sep is None else sep, dtypes.string)
-        strings = convert(strings, dtypes.string)
-        return _result(string_split_v2_op(strings, mark, maxsplit=maxsplit), strings, result_type)
+        if not isinstance(strings, Ragged):
+            strings = convert(strings, dtypes.string)
+            if strings.shape.ndims == 1 and result_type == "SparseTensor":
+                parts = string_split_v2_op(strings, mark, maxsplit=maxsplit)
+                return _result(parts, strings, result_type)
+        found = _split_rows(strings, mark, maxsplit)
+        return found.to_sparse() if result_type == "SparseTensor" else found
+
+
+def _split_rows(strings: Any, mark: Tensor, maxsplit: int) -> Any:
+    """The parts of each string as a row: a ragged tensor of one dimension more, or a vector for one string."""
+    from headrace.ops.array.ragged import RaggedTensor
+
+    if isinstance(strings, Ragged):
+        return strings.with_flat_values(_split_rows(strings.flat_values, mark, maxsplit))  # type: ignore[attr-defined]
+    rank = strings.shape.ndims
+    if rank == 0:
+        return _split_rows(reshape(strings, [1]), mark, maxsplit)[0]
+    if rank is not None and rank > 1:
+        rows = RaggedTensor.from_tensor(strings, ragged_rank=rank - 1)
+        return _split_rows(rows, mark, maxsplit)
+    return _result(string_split_v2_op(strings, mark, maxsplit=maxsplit), strings, "RaggedTensor")
 
 
 def _check_result(result_type: str) -> None:

@@ -121,6 +121,7 @@ def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Te
 
 
 def _reduce_shape(c: ShapeContext) -> Shape:
+    c.with_rank_at_most("reduction_indices", 1)
     whole, axes, keep = c.shape("inputs"), c.value("reduction_indices"), c.attr("keep_dims")
     if whole is None:
         return None

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,8 +30,7 @@ AtOnce = Callable[[Sequence[Any]], "Sequence[Any] | None"]
 """Values of a group's inputs -> its outputs, or None where the nodes have to run one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """Nodes that are to run as one; the last one in order gives the first output.
 
     kept: what else others want.  build: (group) -> a kernel of (the step, values of the inputs).
@@ -43,18 +41,17 @@ class Match:
     kept: Sequence[int] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Having(Container[str]):
     """The types of ops that have a trait."""
 
-    trait: Trait
+    def __init__(self, trait: Trait) -> None:
+        self.trait = trait
 
     def __contains__(self, name: object) -> bool:
         return self.trait in traits_of(str(name))
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A row of the table (`plan.rules`).
 
     begins: the op types of nodes from which a group may be found.  match: the group that it belongs to, of nodes that

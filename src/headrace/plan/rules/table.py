@@ -14,6 +14,7 @@ from headrace.plan.rules import (
     elementwise,
     send_buffers,
     unread_gathers,
+    unstretched,
     updates,
 )
 from headrace.plan.rules.group import Rule
@@ -21,6 +22,7 @@ from headrace.plan.rules.group import Rule
 RULES: Final[tuple[Rule, ...]] = (
     convolution_gradients.RULE,
     convolutions.RULE,
+    unstretched.RULE,
     assignments.RULE,
     elementwise.RULE,
     updates.RULE,

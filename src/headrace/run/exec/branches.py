@@ -91,7 +91,7 @@ def _several(registers: Sequence[int]) -> Pick:
     return itemgetter(*registers)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Loop:
     """A loop: its variables start as `starts`, are `first` to `first + n` in an iteration, and go on as `nexts`.
 

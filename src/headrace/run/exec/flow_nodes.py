@@ -54,7 +54,7 @@ Fire = Callable[[StepState, Place, list[Any]], Outputs]
 """The outputs of a node, given its inputs; of one that may wait, a Pending or its result."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """A node, its wiring, and what it does.
 

@@ -37,7 +37,7 @@ NESTED: Final = 4
 """As WHOLE: a branch or a loop, which may write less than its outputs."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Instruction:
     """registers[outputs] = kernel(*registers[inputs]), or as its `kind` says.
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from headrace.base.errors import OpError, not_found
 from headrace.base.traits import NONE, Traits
+from headrace.run.exec.heap import keep_freed_memory
 from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.pending import Pending
 from headrace.run.readers.files import ANYWHERE, Files
@@ -44,6 +45,7 @@ class Runtime:
         self.files = files
         self.resources = ResourceManager() if resources is None else resources
         self.workers = WorkerPool() if workers is None else workers
+        keep_freed_memory()
 
 
 class CallableFunction(Protocol):

@@ -63,7 +63,7 @@ class Segment:
         self.sends_last = all(sends[sends.index(True) :]) if any(sends) else False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Waiter:
     """A node that may wait: its kernel returns a Pending, or the result; `store` takes the result."""
 
@@ -83,7 +83,7 @@ class Waiter:
         return [r[register] for register in self.inputs if register]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Item:
     """A segment or a waiter, and which items count on it (`wakes`: indices, for waiters)."""
 
@@ -92,7 +92,7 @@ class Item:
     wakes: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Return:
     """A value that leaves the step: its register, whether somebody else may hold it too, whether it may alias a
     variable, and the node that made it.

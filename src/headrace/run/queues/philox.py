@@ -9,6 +9,7 @@ seed, the upper half of the counter the second, as in TF 1.15 core/lib/random/ph
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ import numpy as np
 _ROUNDS: Final = 10
 _MULTIPLIERS: Final = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _KEY_STEPS: Final = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
+_KEYS_KEPT: Final = 64  # seeds
 _LOW32: Final = np.uint64(0xFFFFFFFF)
 _SHIFT32: Final = np.uint64(32)
 _FIRST_BLOCK: Final = 4  # counters; later blocks are larger
@@ -87,13 +89,19 @@ def philox_words(seed: int, seed2: int, counters: Words) -> Words:
     multiplied, added = np.empty((2, 2, len(counters)), np.uint64)  # words 0 and 2, 1 and 3
     multiplied[0], added[0] = counters & _LOW32, counters >> _SHIFT32
     multiplied[1], added[1] = seed2 & 0xFFFFFFFF, seed2 >> 32
-    key = np.array([[seed & 0xFFFFFFFF], [seed >> 32]], np.uint64)
-    for _ in range(_ROUNDS):
+    for key in _keys(seed):
         products = _MULTIPLIERS * multiplied  # 32 x 32 bits: never overflows
         added ^= key
         multiplied = (products >> _SHIFT32)[::-1]
         multiplied ^= added
         products &= _LOW32
         added = products[::-1]
-        key = (key + _KEY_STEPS) & _LOW32
     return np.stack((multiplied[0], added[0], multiplied[1], added[1]), axis=1)
+
+
+@functools.lru_cache(_KEYS_KEPT)
+def _keys(seed: int) -> list[Words]:
+    """The key of each round, [2, 1]."""
+    first = np.array([[seed & 0xFFFFFFFF], [seed >> 32]], np.uint64)
+    steps = np.arange(_ROUNDS, dtype=np.uint64)[:, None, None]
+    return list((first + steps * _KEY_STEPS) & _LOW32)

@@ -182,7 +182,8 @@ class ClusterView:
 
     def _awaited(self, task: str, scope: Scope) -> ServerReadiness[pb.GetStatusResponse]:
         """A task that is asked for its status."""
-        request = pb.GetStatusRequest(headrace_addresses=not self._renames)
+        cluster = b"" if self._renames else self._peers.digest
+        request = pb.GetStatusRequest(headrace_cluster=cluster)
 
         def ask() -> Pending[pb.GetStatusResponse]:
             return self.worker(task).call(methods.GET_STATUS, request, scope, wait_for_ready=True)

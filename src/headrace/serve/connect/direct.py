@@ -1,11 +1,13 @@
 """One start of a task, asked for steps over the transport beside the main one, or not at all.
 
+On this host it is found there by its address; elsewhere it is asked over the main transport where it listens.
 Called by: client.direct.  Threads: any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from headrace.base import errors
 from headrace.codec import protos as pb
@@ -13,10 +15,11 @@ from headrace.run.scope import Scope
 from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.connect.transports import transports
 from headrace.serve.rpc.cancelled_calls import cancelled_calls_of
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import GET_STATUS
 from headrace.serve.rpc.peer import peer_name
 from headrace.serve.rpc.security import Security, chosen
-from headrace.serve.rpc.transport import Channel, Destination
+from headrace.serve.rpc.transport import Channel, Destination, Nearby, Transport
 
 
 class DirectRoute:
@@ -53,8 +56,48 @@ class DirectRoute:
 
     def reach(self, scope: Scope) -> Channel:
         """The way, with a connection.  Raises OpError, Unreachable."""
-        main, beside, _ = transports()
-        asked = main.connect(Destination(self._address, self._task, self._security))
+        beside = transports().beside
+        if beside is None:
+            raise errors.failed_precondition("there is no lane")
+        with ExitStack() as undo:
+            nearby = beside.nearby(self._address, self._security)
+            offer = None
+            if nearby is not None:
+                undo.callback(nearby.close)
+                offer = nearby.offer(LIMITS.nearby_within_s)
+            if offer is None:
+                nearby = None
+                offer = self._asked_for_offer(scope)
+            elif offer.server != self._start:
+                raise errors.failed_precondition("another server answers there")
+            if not beside.leads_to(offer):
+                raise errors.failed_precondition("it has no lane that leads there")
+            if self._reached is None:
+                undo.pop_all()
+                self._reached = self._connected(beside, offer, nearby)
+        self._reached.call_now(GET_STATUS, pb.GetStatusRequest(), scope)
+        self._rpcs.answered()
+        return self._reached
+
+    def _connected(
+        self, beside: Transport, offer: pb.LaneAddress, nearby: Nearby | None
+    ) -> Channel:
+        return beside.connect(
+            Destination(
+                self._address,
+                self.name,
+                self._security,
+                self._rpcs,
+                cancelled_calls_of(self._address),
+                offer,
+                gave_up=self._gave_up,
+                nearby=nearby,
+            )
+        )
+
+    def _asked_for_offer(self, scope: Scope) -> pb.LaneAddress:
+        """Where it is reached beside the main transport, as it says over that."""
+        asked = transports().main.connect(Destination(self._address, self._task, self._security))
         try:
             status = asked.call(GET_STATUS, pb.GetStatusRequest(), scope, wait_for_ready=True).wait(
                 scope
@@ -63,24 +106,8 @@ class DirectRoute:
             asked.close()
         if all(device.incarnation != self._start for device in status.device_attributes):
             raise errors.failed_precondition("another server answers there")
-        offer = status.headrace_lane
-        if beside is None or not beside.leads_to(offer):
-            raise errors.failed_precondition("it has no lane that leads there")
-        if self._reached is None:
-            self._reached = beside.connect(
-                Destination(
-                    self._address,
-                    self.name,
-                    self._security,
-                    self._rpcs,
-                    cancelled_calls_of(self._address),
-                    offer,
-                    gave_up=self._gave_up,
-                )
-            )
-        self._reached.call_now(GET_STATUS, pb.GetStatusRequest(), scope)
-        self._rpcs.answered()
-        return self._reached
+        offer: pb.LaneAddress = status.headrace_lane
+        return offer
 
     def close(self) -> None:
         """Close the connections; those with a step when it has ended."""

@@ -23,6 +23,7 @@ from headrace.serve.rpc.env_seconds import seconds_of
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import GET_STATUS, Method
 from headrace.serve.rpc.peer import Peer
+from headrace.serve.rpc.peer_call import PeerCall
 from headrace.serve.rpc.timers import PerProcess, TimerQueue
 from headrace.serve.rpc.transport import Channel, Lost
 
@@ -160,21 +161,20 @@ class OutstandingRpcs:
             lost(failed)
 
 
-class ResumedCall(Pending[Any]):
+class ResumedCall(PeerCall):
     """The reply to a call to a peer that was silent: made when it has answered a question.
 
     A peer that does not live is sent nothing that it might do when it does again.
     """
 
-    __slots__ = ("_asked", "_call", "_rpcs", "_gave_up", "_scope")
+    __slots__ = ("_asked", "_call", "_rpcs", "_scope")
 
     def __init__(
         self, peer: Peer, rpcs: OutstandingRpcs, method: Method, request: Any, scope: Scope
     ) -> None:
-        super().__init__(WaitInfo(method.name, peer.name), ResumedCall._withdrawn)  # type: ignore[arg-type]
+        super().__init__(WaitInfo(method.name, peer.name))
         self._rpcs = rpcs
         self._scope = scope
-        self._gave_up = False
         self._call: Callable[[], Pending[Any]] = lambda: peer.call(method, request, scope)
         asking = Scope(rpcs.answer_s, scope)
         self._asked: Pending[Any] = peer.call(
@@ -182,30 +182,27 @@ class ResumedCall(Pending[Any]):
         )
         self._asked.on_done(self._answered)
 
-    def _withdrawn(self) -> bool:
-        self._gave_up = True
+    def give_up(self) -> None:
+        """See `PeerCall`."""
         self._asked.abandon(errors.cancelled("the call was given up"))
-        return True
 
     def _answered(self, reply: Pending[Any]) -> None:
-        if self.done or self._gave_up:
-            return  # who gives up says so with an error of their own
+        if self.done or self.given_up:
+            return
         if reply.error is None:
             self._rpcs.answered()
             self._asked = self._call()
-            if self._gave_up:  # meanwhile
-                self._withdrawn()
+            if self.given_up:  # meanwhile
+                self.give_up()
             self._asked.on_done(self._arrived)
         else:
-            self.reject(self._scope.error or self._rpcs.silence_error(reply.error))
+            self.failed(self._scope.error or self._rpcs.silence_error(reply.error))
 
     def _arrived(self, reply: Pending[Any]) -> None:
-        if self._gave_up:
-            return
         if reply.error is None:
-            self.resolve(reply.result())
+            self.replied(reply.result())
         else:
-            self.reject(reply.error)
+            self.failed(reply.error)
 
 
 _timers: PerProcess[TimerQueue[OutstandingRpcs]] = PerProcess(

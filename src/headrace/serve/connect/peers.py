@@ -7,6 +7,7 @@ Called by: serve.master.master, serve.worker.worker, client.remote.  Threads: an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from headrace.base import errors
@@ -19,6 +20,7 @@ from headrace.serve.rpc.cancelled_calls import CancelledCalls
 from headrace.serve.rpc.gather import Begun
 from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.peer import Peer
+from headrace.serve.rpc.peer_call import PeerCall
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import as_op_error
@@ -60,29 +62,23 @@ class InProcessPeer:
                 return Pending.failed_with(error)
             return result
         inner = Scope(parent=scope)
-
-        def withdraw(_: Pending[Any]) -> bool:
-            inner.cancel(errors.cancelled("the call was cancelled"))
-            self._service.note_cancelled()
-            return True
-
-        pending: Pending[Any] = Pending(WaitInfo(method.name, self.name), withdraw)
+        call = _InProcessCall(WaitInfo(method.name, self.name), inner, self._service)
 
         def work() -> None:
             try:
                 reply = handler(request, inner)
-                if not pending.resolve(reply):
+                if not call.replied(reply):
                     m.release(reply)
             except BaseException as error:  # the caller gets it, whatever it is
-                pending.reject(as_op_error(error, method.name))
+                call.failed(as_op_error(error, method.name))
             finally:
                 inner.close()
 
         try:
             self._pool.submit(work)
         except RuntimeError as error:  # shut down, or the system has no more threads
-            pending.reject(errors.unavailable(f"{method.name} on {self.name}: {error}"))
-        return pending
+            call.failed(errors.unavailable(f"{method.name} on {self.name}: {error}"))
+        return call
 
     def begin(self, method: Method, request: Any, scope: Scope) -> Begun | Pending[Any]:
         """See `Peer`."""
@@ -120,6 +116,22 @@ class InProcessPeer:
         """Nothing is held."""
 
 
+class _InProcessCall(PeerCall):
+    """A call whose handler runs on a pool, in a scope of its own."""
+
+    __slots__ = ("_scope", "_service")
+
+    def __init__(self, wait_info: WaitInfo, scope: Scope, service: Any) -> None:
+        super().__init__(wait_info)
+        self._scope = scope
+        self._service = service
+
+    def give_up(self) -> None:
+        """See `PeerCall`."""
+        self._scope.cancel(errors.cancelled("the call was cancelled"))
+        self._service.note_cancelled()
+
+
 class Peers:
     """The worker services of a cluster, by task name (``/job:J/replica:0/task:N``)."""
 
@@ -143,6 +155,14 @@ class Peers:
     def addresses(self) -> Mapping[str, str]:
         """host:port by task."""
         return self._addresses
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of the addresses: the same where they are."""
+        import hashlib  # which no client needs
+
+        text = "\n".join(f"{task}\t{address}" for task, address in sorted(self._addresses.items()))
+        return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     @property
     def tasks(self) -> list[str]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.run.pending import Pending, WaitInfo
+from headrace.run.pending import WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.grpc.grpcio import grpc
 from headrace.serve.grpc.server import DETAIL_KEY
 from headrace.serve.rpc.encoding import INLINE
 from headrace.serve.rpc.methods import Method
+from headrace.serve.rpc.peer_call import PeerCall
 from headrace.serve.rpc.status import as_op_error, from_bytes, from_text
 from headrace.serve.rpc.transport import Outstanding
 from headrace.serve.rpc.waiting import passed_deadline
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _CUT_SHORT = "CANCELLED"  # gRPC's own text, where no handler has said anything
 
 
-class GrpcCall(Pending[Any]):
+class GrpcCall(PeerCall):
     """See the module header."""
 
     __slots__ = (
@@ -54,7 +55,7 @@ class GrpcCall(Pending[Any]):
 
         number: of the call, 0 if nobody need know that it was given up.  told: what went ahead of the request.
         """
-        super().__init__(WaitInfo(method.name, peer.name), GrpcCall._given_up)  # type: ignore[arg-type]
+        super().__init__(WaitInfo(method.name, peer.name))
         self._peer = peer
         self._method = method
         self._scope = scope
@@ -71,10 +72,10 @@ class GrpcCall(Pending[Any]):
         if self._number:
             self._peer.cancelled_calls.add(calls=(self._number,))
 
-    def _given_up(self) -> bool:
+    def give_up(self) -> None:
+        """See `PeerCall`."""
         self._gave_up()
         self._future.cancel()
-        return True
 
     def _scope_ended(self) -> None:
         if not passed_deadline(self._scope):  # which gRPC sees to
@@ -83,7 +84,7 @@ class GrpcCall(Pending[Any]):
 
     def _lost(self, failure: errors.OpError) -> None:
         self._gave_up()
-        self.reject(failure)
+        self.failed(failure)
         self._future.cancel()
 
     def _arrived(self, done: Any) -> None:
@@ -97,7 +98,7 @@ class GrpcCall(Pending[Any]):
         if not answered:  # `result` would raise `done`, which then holds this frame
             if not (self.done or _is_answer(done)):
                 self._gave_up()
-            self.reject(self._failure(done))
+            self.failed(self._failure(done))
             return
         if self._rpcs is not None:
             self._rpcs.answered()
@@ -105,9 +106,9 @@ class GrpcCall(Pending[Any]):
         try:
             reply = method.decode_reply(done.result(), INLINE)
         except Exception as failure:  # a reply that cannot be understood
-            self.reject(as_op_error(failure, f"{method.name} of {self._peer.name}"))
+            self.failed(as_op_error(failure, f"{method.name} of {self._peer.name}"))
         else:
-            self.resolve(reply)
+            self.replied(reply)
 
     def _failure(self, failure: Any) -> errors.OpError:
         """What a failed future means."""

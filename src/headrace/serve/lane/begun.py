@@ -14,6 +14,7 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.run.uninterrupted import takes
 from headrace.serve.lane.connection import Connection
 from headrace.serve.lane.wire import CODECS, Codec
 from headrace.serve.rpc.methods import Method
@@ -41,6 +42,7 @@ class LaneBegun:
         "reply",
     )
 
+    @takes
     def __init__(
         self,
         peer: LanePeer,
@@ -115,6 +117,7 @@ class LaneBegun:
             self._peer.after(frame, connection)
 
 
+@takes
 def begin(
     peer: LanePeer, method: Method, request: Any, scope: Scope, again: bool = True
 ) -> LaneBegun | Pending[Any]:

@@ -33,11 +33,14 @@ def result_of(frame: Frame, method: Method) -> Any:
     return CODECS[method].decode_reply(frame.header, frame.values)
 
 
-_NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)
+_SENDING, _HUNG_UP, _NOBODY, _WATCHED, _IN_PERSON, _OVER = range(6)
 
 
 class Call(ChannelCall):
-    """A call under way, read by the event loop, or by the thread that waits for it."""
+    """A call under way, read by the event loop, or by the thread that waits for it.
+
+    While its request is being sent nobody reads: whoever sends finds out that the other side has hung up.
+    """
 
     __slots__ = (
         "_connection",
@@ -55,13 +58,13 @@ class Call(ChannelCall):
     def __init__(
         self, peer: LanePeer, connection: Connection, method: Method, scope: Scope
     ) -> None:
-        super().__init__(WaitInfo(method.name, peer.name), Call._given_up)  # type: ignore[arg-type]
+        super().__init__(WaitInfo(method.name, peer.name))
         self._peer = peer
         self._connection = connection
         self._method = method
         self._scope = scope
         self._turn = threading.Lock()
-        self._reader = _NOBODY
+        self._reader = _SENDING
         self._channel: CallersChannel | None = None
         self._early: list[Frame] = []  # values that came before there was a channel
         self._unregister: Any = None
@@ -75,9 +78,14 @@ class Call(ChannelCall):
             if not passed_deadline(scope):
                 self.abandon(scope.error or errors.cancelled("the call was cancelled"))
 
+        with self._turn:
+            hung_up = self._reader == _HUNG_UP
+            self._reader = _NOBODY
         self._unregister = scope.on_cancel(ended)
         if watched:
             self.watch()
+        elif hung_up:
+            event_loop().arm(self._connection.socket, wants_input=False)
 
     def channel(self) -> CallersChannel:
         """See `ChannelCall`."""
@@ -161,13 +169,15 @@ class Call(ChannelCall):
             connection.scope = None
         if frame is not None:
             self._take(frame)
-        return self.result()
+        return super().wait(scope)  # for who gives it up meanwhile, and has yet to say why
 
     def event(self) -> None:
         """The event loop's: there is something to read, or the other side has gone."""
         broken: errors.OpError | None = None
         frame: Frame | None = None
         with self._turn:
+            if self._reader == _SENDING:
+                self._reader = _HUNG_UP
             if self._reader not in (_NOBODY, _WATCHED):
                 return
             watched = self._reader == _WATCHED
@@ -201,16 +211,16 @@ class Call(ChannelCall):
         try:
             value = result_of(frame, self._method)
         except Exception as error:  # the other side's, or a reply that cannot be understood
-            self.reject(as_op_error(error, self._method.name))
+            self.failed(as_op_error(error, self._method.name))
         else:
-            self.resolve(value)
+            self.replied(value)
 
     def _broke(self, error: errors.OpError) -> None:
         self._end()
         if not self.done:
             self._peer.gave_up(self._connection, self._method)
         self._peer.drop(self._connection)
-        self.reject(error)
+        self.failed(error)
 
     def _end(self) -> None:
         with self._turn:
@@ -218,10 +228,9 @@ class Call(ChannelCall):
         if self._unregister is not None:
             self._unregister()
 
-    def _given_up(self) -> bool:
-        """The server is told; whoever reads finds out when it has ended the call."""
+    def give_up(self) -> None:
+        """See `PeerCall`.  The server is told; whoever reads finds out when it has ended the call."""
         with self._turn:  # so that a connection is not withdrawn that another call has got
             if self._reader != _OVER:
                 self._peer.gave_up(self._connection, self._method)
                 self._connection.withdraw()
-        return True

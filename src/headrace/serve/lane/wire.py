@@ -28,7 +28,7 @@ NUMBERS = {method.path: number for number, method in enumerate(METHODS)}
 BETWEEN_TASKS = range(len(MASTER_METHODS), len(METHODS))
 """Numbers of methods whose caller is a task, which only reads the values that it is sent."""
 
-_REVISION = "7"  # of messages that are not protobuf's, see serve.rpc.brief
+_REVISION = "8"  # of messages that are not protobuf's, see serve.rpc.brief
 VERSION = (frames.VERSION << 32) | zlib.crc32(" ".join([_REVISION, *NUMBERS]).encode())
 """Of frames, messages and the table of methods; peers of different versions talk gRPC."""
 

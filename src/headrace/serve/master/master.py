@@ -234,12 +234,12 @@ class Master:
         session.close(closed, scope)
         return pb.CloseSessionResponse()
 
-    def check_task(self, request: pb.CheckTaskRequest, scope: Scope) -> pb.CheckTaskResponse:
-        """See whether a task that a session's client has lost was restarted.  Raises Aborted that tells so, once."""
+    def check_tasks(self, request: pb.CheckTasksRequest, scope: Scope) -> pb.CheckTasksResponse:
+        """See whether tasks that a session's client has lost were restarted.  Raises Aborted that tells so, once."""
         self._check_serving()
         session = self._session(request.session_handle)
-        session.check_task(request.task, request.start, scope)
-        return pb.CheckTaskResponse()
+        session.check_tasks(dict(request.starts), scope)
+        return pb.CheckTasksResponse()
 
     @gives_pending
     def attend_session(

@@ -229,28 +229,33 @@ class MasterSession:
         """The starts of the tasks of a step, for a client that makes its session anew if this master is restarted."""
         return plan.starts if self.client else {}
 
-    def check_task(self, task: str, start: int, scope: Scope) -> None:
-        """The client has lost a task that had this start in a step of its own.
+    def check_tasks(self, starts: Mapping[str, int], scope: Scope) -> None:
+        """The client has lost tasks that had these starts in a step of its own.
 
-        Raises Restarted if it was restarted and this is the first to tell.
+        Raises Restarted if any was restarted and this is the first to tell.
         """
         with self._step(None, scope) as running:
-            lost = errors.unavailable(f"the client has lost {task}")
-            self._planner.check_restarted({task: start}, lost, running)
+            lost = errors.unavailable(f"the client has lost {', '.join(starts)}")
+            self._planner.check_restarted(starts, lost, running)
 
     def _direct(self, prepared: PreparedSignature, plan: Plan) -> pb.DirectStep | None:
-        """How the client may ask for such a step by itself, if that lies on one other task of ours."""
-        if not (self._offers_direct and plan.ends_itself and len(plan.parts) == 1):
+        """How the client may ask for such a step by itself, if its parts lie on other tasks of ours, and exchange
+        nothing.
+        """
+        tasks = {part.task for part in plan.parts}
+        if not (tasks and self._offers_direct and plan.ends_itself and plan.apart):
             return None
-        task = plan.parts[0].task
-        if task == self.own_task:
+        if self.own_task in tasks:
+            return None
+        if len(tasks) > 1 and not self._planner.keep_for_client(plan):
             return None
         with self._lock:
             if not self._offers_direct:  # since this very moment
                 return None
-            self._direct_tasks.add(task)
+            self._direct_tasks |= tasks
         offer = prepared.bind(plan).direct()
-        offer.task, offer.address, offer.start = task, self.cluster.address(task), plan.starts[task]
+        for part in offer.part:
+            part.address = self.cluster.address(part.task)
         offer.timeout_ms = self._config.operation_timeout_in_ms
         return offer
 

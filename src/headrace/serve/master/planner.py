@@ -37,6 +37,7 @@ from headrace.serve.master.plans import PartitionHandle, Plan, Signature, tensor
 from headrace.serve.master.worker_sessions import WorkerSessions
 from headrace.serve.observe.placement_log import MASTER, log_placement
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.encoding import serialized
 from headrace.serve.rpc.gather import Gather
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.status import again, to_detail
@@ -72,6 +73,7 @@ class Planner:
         self._new_graph(None)
         self._lock = threading.Lock()
         self._plans: LruTable[Signature, Plan] = LruTable(LIMITS.most_plans)
+        self._kept_for_client: set[Plan] = set()
         self._planning: dict[Signature, Pending[None]] = {}
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._closed: errors.OpError | None = None
@@ -169,6 +171,20 @@ class Planner:
                         del self._planning[signature]
                     mine.resolve(None)
             follow(made).wait(scope)
+
+    def keep_for_client(self, plan: Plan) -> bool:
+        """Keep it as long as the session and its tasks last, whose client is going to ask for its parts by itself: of
+        several tasks one might have forgotten its part already.  False if it is to go on by way of this master.
+        """
+        with self._lock:
+            kept = self._kept_for_client
+            if plan in kept:
+                return True
+            if plan.stale or len(kept) >= LIMITS.most_scattered:
+                return False
+            plan.pins += 1
+            kept.add(plan)
+            return True
 
     def unpin(self, plan: Plan) -> None:
         """It was pinned, and need not be any longer."""
@@ -281,7 +297,8 @@ class Planner:
         registered = self._register(
             parts, has_control_flow, alive, linked, exact, created, used, scope
         )
-        return Plan(registered, created, pushing, linked, stages, used)
+        apart = stages is None and not any(part.sends or part.receives for part in parts)
+        return Plan(registered, created, pushing, linked, stages, used, apart=apart)
 
     def _may_be_made_anew(
         self, starts: Mapping[str, int], version: int, error: errors.OpError, scope: Scope
@@ -344,6 +361,7 @@ class Planner:
             ]
             for plan in stale:
                 plan.stale = True
+            self._kept_for_client.difference_update(stale)
             for signature, plan in self._plans.items():
                 if plan.stale:
                     self._plans.pop(signature)
@@ -383,6 +401,7 @@ class Planner:
             create_worker_session_called=created,
             config_proto=self._config,
         )
+        common = serialized(same)
         with Gather(scope, 0.0, first_ends_all=False) as gather:
             for part in parts:
                 to, by = _neighbours(part) if part.task in pushing else (set(), set())
@@ -397,7 +416,10 @@ class Planner:
                     else "",
                     headrace_starts={t: starts[t] for t in {part.task, *to} if t in starts},
                 )
-                own.MergeFrom(same)
+                if part.task in pushing:
+                    own.headrace_common = common
+                else:  # TensorFlow's
+                    own.MergeFrom(same)
                 worker = self._cluster.worker(part.task)
                 gather.add(worker.begin(methods.REGISTER_GRAPH, own, scope))
             try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from headrace.codec import protos as pb
@@ -64,7 +65,7 @@ class Plan:
     """created: whether its session was created on the tasks (it has something of its own there).
 
     ends_itself: every task that takes part forgets a step when its partition has run.
-    linked: small values pass over the connections on which the parts are asked for.
+    linked: small values pass over the connections on which the parts are asked for.  apart: they exchange nothing.
     stages: which parts run together, by index, and that each of these groups feeds the next, see plan.relay; None: all.
     asks: what its parts are asked, stage by stage.
     starts: the incarnations of those tasks.  stale: not to be used for another step: one of them has
@@ -80,6 +81,7 @@ class Plan:
     stale: bool = False
     used: bool = True
     pins: int = 0
+    apart: bool = False
     asks: list[Stage] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -132,10 +134,22 @@ class BoundPlan:
         return [values[part][place] for part, place in self._places]
 
     def direct(self) -> pb.DirectStep:
-        """What a client needs to know to ask the plan's one part for it by itself: which, and what goes where."""
-        (part,), (feeds,) = self.plan.parts, self.feeds
-        places = [place for _, place in self._places]
-        return pb.DirectStep(graph_handle=part.graph_handle, feed=feeds, fetch=places)
+        """What a client needs to know to ask for the plan's parts by itself: which, and what goes where."""
+        parts = self.plan.parts
+        firsts = [0, *accumulate(len(part.fetches) for part in parts)]
+        return pb.DirectStep(
+            part=[
+                pb.DirectPart(
+                    task=part.task,
+                    start=self.plan.starts[part.task],
+                    graph_handle=part.graph_handle,
+                    feed=feeds,
+                    gives=len(part.fetches),
+                )
+                for part, feeds in zip(parts, self.feeds, strict=True)
+            ],
+            fetch=[firsts[part] + place for part, place in self._places],
+        )
 
 
 class PreparedSignature:

@@ -72,7 +72,7 @@ class PartRequests:
             fed += [feeds[place] for place in self._bound.feeds[ask.number]]
         if passed:
             fed += passed
-        return part_of((ask.graph_handle, self.step_id, fed, False))
+        return part_of((ask.graph_handle, self.step_id, fed, 0))
 
     def run_here(
         self,

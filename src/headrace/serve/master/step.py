@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.base import errors
-from headrace.base.traits import RECEIVE
-from headrace.graph.registry import traits_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView
 from headrace.serve.master.plans import Ask
 from headrace.serve.master.requests import Requests
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.gather import Gather
+from headrace.serve.rpc.gather import Gather, says_most
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.step_channel import ChannelCall, StepChannels
 from headrace.serve.rpc.waiting import passed_deadline
@@ -108,7 +106,7 @@ def _gathered(
         except errors.OpError as error:
             if not passed_deadline(scope):
                 raise
-            failure = errors.detached(_of_the_late(scope, error, gather.failed))
+            failure = errors.detached(says_most(scope, error, gather.failed))
         raise errors.copied(failure) from failure.__cause__
 
 
@@ -153,14 +151,3 @@ def _channels(calls: dict[str, Pending[Any]]) -> StepChannels | None:
         task: call.channel() for task, call in calls.items() if isinstance(call, ChannelCall)
     }
     return StepChannels(channels) if channels else None
-
-
-def _of_the_late(
-    scope: Scope, error: errors.OpError, failed: Sequence[errors.OpError]
-) -> errors.OpError:
-    """What to report of parts that ran into the deadline: the one that says most.  error: what was raised here."""
-    late_ones = [  # a task that only knows that it was to stop says Cancelled
-        e for e in (error, *failed) if not isinstance(e, errors.CancelledError)
-    ]
-    told = [e for e in late_ones if e.node and RECEIVE not in traits_of(e.op_type)]
-    return (told or late_ones or [scope.deadline_error()])[0]

@@ -36,10 +36,11 @@ STEP_BYTES: Final = 8
 """At the end of a request for a step that comes again: its number, or that of its signature; all else is the same each
 time.
 """
-_DIRECT: Final = (
+_DIRECT: Final = (  # whether its client asks for it by itself; then the partition, and the step
     b"\0",
-    b"\1",
-)  # whether its client asks for it by itself; then the partition, and the step
+    bytes([m.DIRECT]),
+    bytes([m.DIRECT_TOO]),
+)
 _SENT: Final = Struct("<QBI")  # the step, whether it is dead, how many were taken
 
 
@@ -75,10 +76,10 @@ def _decode_run_part(data: bytes, values: list[Any]) -> m.RunPartRequest:
         raise errors.invalid_argument(f"{len(data)} bytes are no request to run a partition")
     number = int.from_bytes(data[-STEP_BYTES:], "little")
     handle = data[1:-STEP_BYTES].decode("utf-8", "replace")
-    return part_of((handle, number, values, data[0] != 0))
+    return part_of((handle, number, values, data[0]))
 
 
-part_of: Final[Callable[[tuple[str, int, list[Any], bool]], m.RunPartRequest]] = partial(
+part_of: Final[Callable[[tuple[str, int, list[Any], int]], m.RunPartRequest]] = partial(
     tuple.__new__, m.RunPartRequest
 )
 """Makes one in a third of the time that its class takes."""

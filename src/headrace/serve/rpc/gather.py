@@ -9,7 +9,7 @@ Replies are read in turn, which costs a system call each.  When one keeps the th
 whichever comes first is read, so that a failure is noticed however long the others take.  The first failure has all
 others given up, and so has the end of the caller's scope; a deadline is kept by those who were asked, who know more
 about it and get a moment longer to say so.
-Called by: serve.master.step, serve.master.planner.  Threads: the caller's; none is started.
+Called by: serve.master.step, serve.master.planner, client.scattered.  Threads: the caller's; none is started.
 """
 
 from __future__ import annotations
@@ -18,14 +18,19 @@ import math
 import select
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
 from headrace.base import errors
+from headrace.base.traits import RECEIVE
+from headrace.graph.registry import traits_of
 from headrace.run import long_waits
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope, sleep_limit
+from headrace.run.uninterrupted import takes
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.status import ForgottenStepError
 from headrace.serve.rpc.waiting import passed_deadline, patient
 
 _AN_INSTANT_S = 0.004
@@ -110,6 +115,7 @@ class Gather:
             if kind is not None:
                 self._release()
 
+    @takes
     def add(self, asked: Begun | Pending[Any]) -> None:
         """A request that has been begun; a Pending is one whose reply others read."""
         self._asked.append(asked)
@@ -230,6 +236,8 @@ class Gather:
             if self._closed:
                 return
             self.failed.append(error)
+        if isinstance(error, ForgottenStepError):
+            return  # nothing was begun there, and it may be so with all of them
         if self._first_ends_all and not passed_deadline(self._scope):
             self._give_up(error)
 
@@ -270,3 +278,14 @@ class Gather:
                 asked.on_done(lambda done: m.release(done.result()) if done.error is None else None)
             else:
                 m.release(asked.reply)
+
+
+def says_most(
+    scope: Scope, error: errors.OpError, failed: Sequence[errors.OpError]
+) -> errors.OpError:
+    """What to report of parts that ran into the deadline: the one that says most.  error: what was raised here."""
+    late_ones = [  # a task that only knows that it was to stop says Cancelled
+        e for e in (error, *failed) if not isinstance(e, errors.CancelledError)
+    ]
+    told = [e for e in late_ones if e.node and RECEIVE not in traits_of(e.op_type)]
+    return (told or late_ones or [scope.deadline_error()])[0]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headrace.codec import protos as pb
 from headrace.run.state import variable
@@ -163,17 +163,22 @@ class RunKnownRequest:
     takes_leases: bool = False
 
 
+DIRECT: Final = 1
+DIRECT_TOO: Final = 2
+
+
 class RunPartRequest(NamedTuple):
     """Run a partition that ends its step on the task; `feeds` in the order of its registration.
 
     feeds: is emptied by whoever runs it: what was fed may lie in memory that its sender waits for.
-    direct: it is a whole step, and the client of its session asks for it by itself.
+    direct: whether the client of its session asks for it by itself: `DIRECT`, or for one more part of a step that is
+    counted elsewhere, `DIRECT_TOO`.
     """
 
     graph_handle: str
     step_id: int
     feeds: list[Any]
-    direct: bool = False
+    direct: int = 0
 
 
 class ValuesReply(list[Any], Reply):

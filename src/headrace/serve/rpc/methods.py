@@ -21,8 +21,6 @@ from headrace.serve.rpc import brief, status
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc.encoding import Tensors, parse, put_named, serialized, unnamed
 
-_DIRECT = 1  # in the place of a request's number, which such a request has not
-
 
 @dataclass(frozen=True, eq=False)
 class Method:
@@ -122,7 +120,7 @@ RESET: Final = _MASTER.plain("Reset")
 MAKE_CALLABLE: Final = _MASTER.plain("MakeCallable")
 RELEASE_CALLABLE: Final = _MASTER.plain("ReleaseCallable")
 ATTEND_SESSION: Final = _MASTER.plain("AttendSession", lasting=True)
-CHECK_TASK: Final = _MASTER.plain("CheckTask")
+CHECK_TASKS: Final = _MASTER.plain("CheckTasks")
 GIVE_UP_ELSEWHERE: Final = _MASTER.plain("GiveUpElsewhere")
 INSPECT_CLUSTER: Final = _MASTER.plain("InspectCluster", "Inspect", "inspect")
 
@@ -409,12 +407,9 @@ RUN_CALLABLE: Final = _MASTER.row(
 )
 
 
-def _encode_brief(
-    handle: str, number: int, feeds: list[Any], t: Tensors, direct: bool = False
-) -> bytes:
-    proto = pb.RunCallableRequest(
-        session_handle=handle, handle=number, request_id=_DIRECT if direct else 0
-    )
+def _encode_brief(handle: str, number: int, feeds: list[Any], t: Tensors, direct: int = 0) -> bytes:
+    """direct: in the place of a request's number, which such a request has not."""
+    proto = pb.RunCallableRequest(session_handle=handle, handle=number, request_id=direct)
     for value in feeds:
         t.put(value, proto.feed.add())
     return serialized(proto)
@@ -460,9 +455,8 @@ def _encode_run_part(r: m.RunPartRequest, t: Tensors) -> bytes:
 
 def _decode_run_part(data: bytes, t: Tensors) -> m.RunPartRequest:
     proto = parse(pb.RunCallableRequest, data)
-    return m.RunPartRequest(
-        proto.session_handle, proto.handle, t.get(proto.feed), proto.request_id == _DIRECT
-    )
+    feeds = t.get(proto.feed)
+    return m.RunPartRequest(proto.session_handle, proto.handle, feeds, proto.request_id)
 
 
 RUN_PART: Final = _WORKER.row(

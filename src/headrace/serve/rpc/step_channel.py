@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from headrace.run.pending import Pending
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.peer_call import PeerCall
 
 Deliver = Callable[[m.SendTensorRequest], object]
 
@@ -48,7 +48,7 @@ class StepChannel(Protocol):
         """What says that there is something to receive; -1 if what comes is delivered by itself."""
 
 
-class ChannelCall(Pending[Any]):
+class ChannelCall(PeerCall):
     """A call of RunPart whose connection can be a step channel."""
 
     __slots__ = ()

@@ -32,7 +32,7 @@ class BoundReads(ReadsAgain):
         self,
         worker: Worker,
         registered: RegisteredPartition,
-        direct: bool,
+        direct: int,
         generation: int,
         variables: list[Variable],
     ) -> None:
@@ -42,7 +42,7 @@ class BoundReads(ReadsAgain):
         self._registered = registered
         self._session = registered.session
         self._leaving = registered.session.leaving
-        self._direct = direct
+        self._direct = direct != 0
         self._resources = registered.session.runtime.resources
         self._generation = generation
         self.values: list[Any] = [variable.require() for variable in variables]
@@ -79,11 +79,11 @@ class BoundReads(ReadsAgain):
 class BoundRun(RunsAgain):
     """Any other that exchanges nothing while it runs."""
 
-    def __init__(self, worker: Worker, registered: RegisteredPartition, direct: bool) -> None:
+    def __init__(self, worker: Worker, registered: RegisteredPartition, direct: int) -> None:
         self._enter = worker.enter
         self._log = worker.log
         self._registered = registered
-        self._kind = registered.direct if direct else registered.steps
+        self._kind = registered.kind(direct)
         program = registered.program
         self._gives_variable = isinstance(program, Program) and program.gives_variable
         self._array: Any = None  # of a scalar that it has given
@@ -121,7 +121,7 @@ class BoundChange(RunsAgain):
         self,
         worker: Worker,
         registered: RegisteredPartition,
-        direct: bool,
+        direct: int,
         generation: int,
         variable: Variable,
         change: Change,
@@ -130,7 +130,7 @@ class BoundChange(RunsAgain):
         self._enter = worker.change_at_once
         self._log = worker.log
         self._registered = registered
-        self._kind = registered.direct if direct else registered.steps
+        self._kind = registered.kind(direct)
         self._resources = registered.session.runtime.resources
         self._generation = generation
         self._variable = variable
@@ -178,7 +178,7 @@ class BoundChange(RunsAgain):
 
 
 def bound_part(
-    worker: Worker, registered: RegisteredPartition, direct: bool
+    worker: Worker, registered: RegisteredPartition, direct: int
 ) -> BoundReads | BoundRun | BoundChange | None:
     """The partition, if it takes nothing and exchanges nothing."""
     if registered.args or registered.linked_to or not registered.alone:
@@ -191,7 +191,7 @@ def bound_part(
 
 
 def _bound_change(
-    worker: Worker, registered: RegisteredPartition, direct: bool
+    worker: Worker, registered: RegisteredPartition, direct: int
 ) -> BoundChange | None:
     """The partition, if it does nothing but change one scalar variable, which has a value, by a constant."""
     program = registered.program
@@ -209,9 +209,7 @@ def _bound_change(
     return BoundChange(worker, registered, direct, generation, variable, change)
 
 
-def _bound_reads(
-    worker: Worker, registered: RegisteredPartition, direct: bool
-) -> BoundReads | None:
+def _bound_reads(worker: Worker, registered: RegisteredPartition, direct: int) -> BoundReads | None:
     """The partition, if it does nothing but read a few small variables that have values."""
     program = registered.program
     if not (registered.as_they_are and isinstance(program, Program)):

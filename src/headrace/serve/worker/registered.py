@@ -19,11 +19,13 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partial import compile_partial
 from headrace.plan.partition import shown
-from headrace.plan.prune import Pruned, needed
+from headrace.plan.prune import Pruned
+from headrace.plan.wanted import wanted
 from headrace.run.exec.keys import key, task_of, tensor_name
 from headrace.run.exec.trace import StatsCollector
 from headrace.run.state import handles, variants
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.encoding import parse
 from headrace.serve.rpc.status import ForgottenStepError
 from headrace.serve.rpc.step_channel import StepChannels
 from headrace.serve.worker.remote_rendezvous import Routes
@@ -36,13 +38,14 @@ class RegisteredPartition:
     args and returns: position by rendezvous key of the feeds and fetches of `program`.  as_they_are: that is the order
     in which fetches were registered.  alone: it receives nothing,
     and sends nothing but to tasks that it pushes to.  linked_to: the task that asks for it, if values may pass over
-    the connection on which it asks.  steps, direct: as what its steps are booked.  forgotten: its handle is no more.
+    the connection on which it asks.  steps: as what its steps are booked.  forgotten: its handle is no more.
     """
 
     def __init__(self, request: pb.RegisterGraphRequest, session: WorkerSession) -> None:
         """Raises NotFound (unknown op), InvalidArgument, Unimplemented."""
         self.session = session
-        self.steps, self.direct = Steps(session, False), Steps(session, True)
+        self.steps = Steps(session, False)
+        self._direct = Steps(session, True), Steps(session, True, counted=False)
         self.forgotten = False
         self._graph = _imported(request.graph_def)
         # TensorFlow's masters do not say whether what is received may be dead.
@@ -97,17 +100,22 @@ class RegisteredPartition:
         )
         self._places = sorted(range(len(self._known_args)), key=self._known_args.__getitem__)
         self._in_order = self._known_args == list(range(len(self.args)))
-        pruned = needed(arg_tensors, return_tensors, [*sends, *others], exact=True)
-        devices = {op: op.device or self.session.runtime.device for op in pruned.ops}
+        # A master of TensorFlow's leaves calls of functions to the worker.
+        found = wanted(arg_tensors, return_tensors, [*sends, *others], exact=True)
+        devices = {op: op.device or self.session.runtime.device for op in found.pruned.ops}
         return compile_program(
-            pruned,
-            arg_tensors,
-            return_tensors,
+            found.pruned,
+            found.feeds,
+            found.fetches,
             devices=devices,
             memos=self.session.memos,
             dataflow=self._dataflow,
             fold=request.graph_options.optimizer_options.opt_level >= 0,
         )
+
+    def kind(self, direct: int) -> Steps:
+        """As what a step is booked.  direct: see `RunPartRequest`."""
+        return self._direct[direct != m.DIRECT] if direct else self.steps
 
     def partial(self) -> Compiled:
         """The program whose feeds and fetches pass through the rendezvous."""
@@ -197,13 +205,23 @@ class RegisteredPartition:
             raise errors.invalid_argument(f"the partition has no fetch with the key {unknown[0]!r}")
 
 
-def check_start(request: pb.RegisterGraphRequest, incarnation: int, task: str) -> None:
-    """Raises Aborted if the master takes a task with that incarnation for another start of it."""
+def checked(
+    request: pb.RegisterGraphRequest, incarnation: int, task: str
+) -> pb.RegisterGraphRequest:
+    """With what all parts of its plan have in common.
+
+    Raises InvalidArgument; Aborted if the master takes a task with that incarnation for another start of it.
+    """
     starts = request.headrace_starts
     if starts and incarnation not in starts.values():
         raise errors.aborted(
             f"the partition is for another start of {task}, which has been restarted since"
         )
+    if not request.headrace_common:
+        return request
+    whole: pb.RegisterGraphRequest = parse(pb.RegisterGraphRequest, request.headrace_common)
+    whole.MergeFrom(request)
+    return whole
 
 
 def unknown(handle: str, task: str, direct: bool = False) -> errors.OpError:

@@ -48,7 +48,7 @@ from headrace.serve.worker.cancels_calls import CancelsCalls
 from headrace.serve.worker.changes_at_once import ChangesAtOnce
 from headrace.serve.worker.ended_steps import EndedSteps, over
 from headrace.serve.worker.no_collectives import NoCollectives
-from headrace.serve.worker.registered import Asked, RegisteredPartition, check_start, unknown
+from headrace.serve.worker.registered import Asked, RegisteredPartition, checked, unknown
 from headrace.serve.worker.remote_rendezvous import RemoteRendezvous, StepRendezvous
 from headrace.serve.worker.worker_session import Steps, WorkerSession
 
@@ -101,12 +101,13 @@ class Worker(CancelsCalls, ChangesAtOnce, Logged, NoCollectives):
 
     def get_status(self, request: pb.GetStatusRequest, scope: Scope) -> pb.GetStatusResponse:
         """The devices of this task, and how it is best reached."""
+        disagree = request.headrace_cluster not in (b"", self.peers.digest)
         return pb.GetStatusResponse(
             device_attributes=self.device_attributes(),
             headrace_clock_ns=self.clock_ns(),
             headrace_lane=self.lane,
             headrace_pushes=True,
-            headrace_addresses=self.peers.addresses if request.headrace_addresses else None,
+            headrace_addresses=self.peers.addresses if disagree else None,
         )
 
     def device_attributes(self) -> list[pb.DeviceAttributes]:
@@ -191,7 +192,7 @@ class Worker(CancelsCalls, ChangesAtOnce, Logged, NoCollectives):
 
         Raises NotFound (unknown op), InvalidArgument, Unimplemented, Aborted (unknown session; another start is meant).
         """
-        check_start(request, self.incarnation, self.task)
+        request = checked(request, self.incarnation, self.task)
         session = self._session(request.session_handle, request.create_worker_session_called)
         session.master = session.master or request.headrace_master
         registered = RegisteredPartition(request, session)
@@ -266,11 +267,11 @@ class Worker(CancelsCalls, ChangesAtOnce, Logged, NoCollectives):
         handle, step_id, feeds, direct = request
         registered = self._graphs.get(handle)
         if registered is None:
-            raise unknown(handle, self.task, direct)
+            raise unknown(handle, self.task, direct != 0)
         channels = caller.channels
         if registered.linked_to and (channel := caller.channel()) is not None:
             channels = StepChannels({registered.linked_to: channel})
-        kind = registered.direct if direct else registered.steps
+        kind = registered.kind(direct) if direct else registered.steps
         args = feeds
         if feeds or registered.args:
             args = registered.arguments_in_order(feeds)
@@ -552,7 +553,7 @@ class Worker(CancelsCalls, ChangesAtOnce, Logged, NoCollectives):
         for contributor in (each for resource in shown for each in resource.contributor):
             contributor.task = masters.get(contributor.session, "")
         for kind in list(self._running.values()):
-            if kind.direct:
+            if kind.direct and kind.counted:
                 state.direct_steps[kind.session.handle] += 1
         return pb.InspectResponse(task=[state])
 

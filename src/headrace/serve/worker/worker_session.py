@@ -25,10 +25,14 @@ from headrace.serve.rpc.cancelled_calls import CancelledSteps
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """Steps of a session, as they are booked while they run.  direct: its client has asked for them by itself."""
+    """Steps of a session, as they are booked while they run.
+
+    direct: its client has asked for them by itself.  counted: as steps, each of which is counted on one task.
+    """
 
     session: WorkerSession
     direct: bool
+    counted: bool = True
 
 
 class WorkerSession:

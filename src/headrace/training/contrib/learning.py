@@ -168,61 +168,42 @@ def train(
     """
     if train_op is None:
         raise ValueError("train_op cannot be None.")
-    _check(
-        logdir,
-        summary_op,
-        saver,
-        trace_every_n_steps,
-        sync_optimizer,
-        startup_delay_steps,
-        number_of_steps,
-    )
+    _check_logdir(logdir, summary_op, saver, trace_every_n_steps)
+    _check_counts(sync_optimizer, startup_delay_steps, number_of_steps)
     graph = get_default_graph() if graph is None else graph
     with graph.as_default():
-        if global_step is None:
-            global_step = get_or_create_global_step()
-        saver = saver or Saver()
-        init_op, ready_op, local_init_op = _starting(init_op, ready_op, local_init_op)
-        together = _Together(local_init_op, None, [], [])
-        if sync_optimizer is not None:
-            together = _synchronized(sync_optimizer, local_init_op, is_chief)
+        global_step = get_or_create_global_step() if global_step is None else global_step
+        saves: dict[str, Any] = {"saver": saver or Saver(), "save_model_secs": save_interval_secs}
+        starts = _starting(init_op, ready_op, local_init_op)
+        together = _synchronized(sync_optimizer, starts["local_init_op"], is_chief)
         if summary_op == _USE_DEFAULT:
             summary_op = merge_all()
         if train_step_kwargs == _USE_DEFAULT:
-            train_step_kwargs = _step_kwargs(
-                global_step, number_of_steps, log_every_n_steps, trace_every_n_steps, logdir
-            )
-    supervisor = Supervisor(
-        graph=graph,
-        is_chief=is_chief,
-        logdir=logdir,
-        init_op=init_op,
-        init_feed_dict=init_feed_dict,
-        local_init_op=together.local_init_op,
-        ready_for_local_init_op=together.ready_for_local_init_op,
-        ready_op=ready_op,
-        summary_op=summary_op,
-        summary_writer=summary_writer,
-        global_step=global_step,
-        saver=saver,
-        save_summaries_secs=save_summaries_secs,
-        save_model_secs=save_interval_secs,
-        init_fn=init_fn,
-    )
+            every = log_every_n_steps, trace_every_n_steps
+            train_step_kwargs = _step_kwargs(global_step, number_of_steps, *every, logdir)
+    starts |= together.starts | {"init_feed_dict": init_feed_dict, "init_fn": init_fn}
+    summaries: dict[str, Any] = {
+        "summary_writer": summary_writer,
+        "save_summaries_secs": save_summaries_secs,
+    }
+    known: dict[str, Any] = {
+        "graph": graph,
+        "global_step": global_step,
+        "logdir": logdir,
+        "summary_op": summary_op,
+    }
     return _run(
-        supervisor,
+        Supervisor(is_chief=is_chief, **known, **starts, **saves, **summaries),
         lambda sess: train_step_fn(sess, train_op, global_step, train_step_kwargs),
-        master,
-        session_config,
-        session_wrapper,
+        _Sessions(master, session_config, session_wrapper),
         together,
         min(startup_delay_steps, number_of_steps or startup_delay_steps),
         ignore_live_threads,
     )
 
 
-def _starting(init_op: Any, ready_op: Any, local_init_op: Any) -> tuple[Any, Any, Any]:
-    """The three, made where they were not given."""
+def _starting(init_op: Any, ready_op: Any, local_init_op: Any) -> dict[str, Any]:
+    """The three, made where they were not given, as a Supervisor takes them."""
     with name_scope("init_ops"):
         if init_op == _USE_DEFAULT:
             init_op = global_variables_initializer()
@@ -230,18 +211,10 @@ def _starting(init_op: Any, ready_op: Any, local_init_op: Any) -> tuple[Any, Any
             ready_op = report_uninitialized_variables()
         if local_init_op == _USE_DEFAULT:
             local_init_op = group(local_variables_initializer(), tables_initializer())
-    return init_op, ready_op, local_init_op
+    return {"init_op": init_op, "ready_op": ready_op, "local_init_op": local_init_op}
 
 
-def _check(
-    logdir: Any,
-    summary_op: Any,
-    saver: Any,
-    trace_every_n_steps: Any,
-    sync_optimizer: Any,
-    startup_delay_steps: int,
-    number_of_steps: int | None,
-) -> None:
+def _check_logdir(logdir: Any, summary_op: Any, saver: Any, trace_every_n_steps: Any) -> None:
     if logdir is None:
         if summary_op is not None and summary_op != _USE_DEFAULT:
             raise ValueError("Cannot provide summary_op because logdir=None")
@@ -249,6 +222,11 @@ def _check(
             raise ValueError("Cannot provide saver because logdir=None")
         if trace_every_n_steps is not None:
             raise ValueError("Cannot provide trace_every_n_steps because logdir=None")
+
+
+def _check_counts(
+    sync_optimizer: Any, startup_delay_steps: int, number_of_steps: int | None
+) -> None:
     if sync_optimizer is not None and startup_delay_steps > 0:
         raise ValueError("startup_delay_steps must be zero when sync_optimizer is supplied.")
     if number_of_steps is not None and number_of_steps <= 0:
@@ -256,16 +234,25 @@ def _check(
 
 
 class _Together(NamedTuple):
-    """What workers that train in step do besides."""
+    """What workers that train in step do besides.  starts: of what a Supervisor takes."""
 
-    local_init_op: Any
-    ready_for_local_init_op: Any
+    starts: dict[str, Any]
     runners: list[Any]
     tokens: list[Any]
 
 
+class _Sessions(NamedTuple):
+    """How they are made.  wrap: what is called with each, and gives what steps get."""
+
+    master: str
+    config: pb.ConfigProto | None
+    wrap: Callable[[Any], Any] | None
+
+
 def _synchronized(optimizers: Any, local_init_op: Any, is_chief: bool) -> _Together:
-    """optimizers: a SyncReplicasOptimizer, or several.  Raises ValueError: something else."""
+    """optimizers: a SyncReplicasOptimizer, or several, or None.  Raises ValueError: something else."""
+    if optimizers is None:
+        return _Together({}, [], [])
     several = optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]
     if not several or not all(isinstance(each, SyncReplicasOptimizer) for each in several):
         raise ValueError(
@@ -275,9 +262,9 @@ def _synchronized(optimizers: Any, local_init_op: Any, is_chief: bool) -> _Toget
         started = group(
             *(each.chief_init_op if is_chief else each.local_step_init_op for each in several)
         )
+    ready = several[0].ready_for_local_init_op
     return _Together(
-        started,
-        several[0].ready_for_local_init_op,
+        {"local_init_op": started, "ready_for_local_init_op": ready},
         [each.get_chief_queue_runner() for each in several] if is_chief else [],
         [each.get_init_tokens_op() for each in several] if is_chief else [],
     )
@@ -308,9 +295,7 @@ def _step_kwargs(
 def _run(
     supervisor: Supervisor,
     step: Callable[[Any], tuple[Any, bool]],
-    master: str,
-    session_config: pb.ConfigProto | None,
-    session_wrapper: Callable[[Any], Any] | None,
+    sessions: _Sessions,
     together: _Together,
     delay_steps: int,
     ignore_live_threads: bool,
@@ -319,12 +304,12 @@ def _run(
     while True:
         try:
             with supervisor.managed_session(
-                master, start_standard_services=False, config=session_config
+                sessions.master, start_standard_services=False, config=sessions.config
             ) as sess:
                 logging.info("Starting Session.")
-                if session_wrapper is not None:
-                    logging.info("Wrapping session with wrapper function: %s", session_wrapper)
-                    sess = session_wrapper(sess)
+                if sessions.wrap is not None:
+                    logging.info("Wrapping session with wrapper function: %s", sessions.wrap)
+                    sess = sessions.wrap(sess)
                 if supervisor.is_chief:
                     if supervisor.save_path:
                         supervisor.start_standard_services(sess)

@@ -1,0 +1,1 @@
+"""Linear operators: matrices by what they do, of which `tf.linalg` has the names."""

@@ -1,0 +1,1 @@
+"""What a graph costs: floating point operations, parameters, time and memory, as tables and trees."""

@@ -1,0 +1,132 @@
+"""Graphs frozen by TensorFlow 2's tf.function run here, with their gradients; and functional graphs of ours run there.
+
+`convert_variables_to_constants_v2` leaves branches and loops as functions, or lowers them to Switch and Merge.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.codec import protos as pb
+
+MODELS = {
+    "a branch": "lambda x: tf2.cond(tf2.reduce_sum(x) > 1, lambda: tf2.sin(x) @ w, lambda: x @ w + b)",
+    "the other branch": "lambda x: tf2.cond(tf2.reduce_sum(x) < 1, lambda: tf2.sin(x) @ w, lambda: x @ w + b)",
+    "a loop": "lambda x: tf2.while_loop(lambda i, x: i < 4, lambda i, x: (i + 1, tf2.tanh(x @ w + b)), [0, x])[1]",
+    "an array": "array",
+    "functions that call each other": "lambda x: dense(dense(x)) + dense(x * 2)",
+    "one branch of three": "lambda x: tf2.switch_case(tf2.cast(x[0, 1] * 20, tf2.int32) % 3, "
+    "[lambda: x, lambda: x @ w, lambda: x * b])",
+    "a function of each row": "lambda x: tf2.map_fn(lambda r: r * r + b, x)",
+    "branches and loops in each other": "in_each_other",
+    "a recurrent cell": "recurrent",
+}
+LOWERED_ALWAYS = "one branch of three"  # by TensorFlow, even where functions are to stay
+WITHOUT_FUNCTIONS = (LOWERED_ALWAYS, "functions that call each other")  # those were inlined
+
+FREEZE = """
+import tensorflow as tf2
+from tensorflow.python.eager import context
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+def array(x):
+    found = tf2.TensorArray(tf2.float32, 0, dynamic_size=True)
+    body = lambda i, found: (i + 1, found.write(i, x[0] * tf2.cast(i, tf2.float32) + b))
+    return tf2.while_loop(lambda i, _: i < 3, body, [0, found])[1].stack()
+
+def in_each_other(x):
+    def body(i, x):
+        return i + 1, tf2.cond(tf2.equal(i % 2, 0), lambda: dense(x), lambda: tf2.while_loop(
+            lambda j, y: j < 2, lambda j, y: (j + 1, y + b), [0, x])[1])
+    return tf2.while_loop(lambda i, x: i < 3, body, [0, x])[1]
+
+def recurrent(x):
+    def body(t, h, c, states):
+        i, f, g, o = [tf2.sigmoid(x @ w * k + h @ w) for k in (0.5, 1.0, 2.0, 3.0)]
+        c = f * c + i * tf2.tanh(g)
+        h = o * tf2.tanh(c)
+        return t + 1, h, c, states.write(t, h)
+    start = [0, tf2.zeros([2, 3]), tf2.zeros([2, 3]), tf2.TensorArray(tf2.float32, 3)]
+    _, _, c, states = tf2.while_loop(lambda t, *_: t < 3, body, start)
+    return states.stack() + c
+
+def frozen(function, lowered):
+    made = tf2.function(eval(function) if isinstance(function, str) else function)
+    concrete = made.get_concrete_function(tf2.TensorSpec(x.shape, tf2.float32))
+    graph = convert_variables_to_constants_v2(concrete, lower_control_flow=lowered)
+    with tf2.GradientTape() as tape:
+        at = tf2.constant(x)
+        tape.watch(at)
+        y = made(at)
+    return (graph.graph.as_graph_def().SerializeToString(), graph.inputs[0].name, graph.outputs[0].name, y.numpy(),
+            tape.gradient(y, at).numpy())
+
+with context.eager_mode():
+    w, b = tf2.Variable(np.full((3, 3), 0.3, "f")), tf2.Variable(np.full(3, 0.1, "f"))
+    dense = tf2.function(lambda x: tf2.nn.relu(x @ w) - b)
+    globals().update(w=w, b=b, dense=dense)
+    result = {(name, lowered): frozen(function, lowered) for name, function in models.items()
+              for lowered in (False, True)}
+"""
+X = np.arange(6, dtype=np.float32).reshape(2, 3) / 7
+
+
+@pytest.fixture(scope="module")
+def theirs(oracle: Any) -> Any:
+    @cache
+    def outcomes() -> Any:
+        return oracle.run(FREEZE, models=MODELS, x=X)
+
+    return outcomes
+
+
+@pytest.mark.parametrize("lowered", [False, True])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_frozen_graph_gives_the_same(model: str, lowered: bool, theirs: Any) -> None:
+    graph, x, y, value, gradient = theirs()[model, lowered]
+    proto = pb.GraphDef.FromString(graph)
+    if not lowered:
+        assert bool(proto.library.function) == (model not in WITHOUT_FUNCTIONS)
+    with hr.Graph().as_default(), hr.Session() as session:
+        at, found = hr.import_graph_def(proto, return_elements=[x, y], name="")
+        np.testing.assert_allclose(session.run(found, {at: X}), value, rtol=2e-5)
+        if not lowered and model != LOWERED_ALWAYS:
+            (back,) = hr.gradients(found, at)
+            np.testing.assert_allclose(session.run(back, {at: X}), gradient, rtol=2e-5, atol=1e-6)
+
+
+def both(tf: Any) -> list[Any]:
+    """A branch, a loop and their gradients."""
+    x = tf.constant([1.0, 2.0], name="x")
+    _, y = tf.while_loop(
+        lambda i, y: i < 3,
+        lambda i, y: (i + 1, tf.cond(tf.equal(i, 1), lambda: tf.sin(y) * x, lambda: y * y)),
+        [0, x],
+    )
+    return [y, *tf.gradients(y, x)]
+
+
+def test_a_graph_of_ours_gives_the_same_there(oracle: Any) -> None:
+    hr.enable_control_flow_v2()
+    try:
+        with hr.Graph().as_default() as graph, hr.Session() as session:
+            fetches = both(hr)
+            names = [tensor.name for tensor in fetches]
+            values = session.run(fetches)
+            proto = graph.as_graph_def().SerializeToString()
+    finally:
+        hr.disable_control_flow_v2()
+    found = oracle.run(
+        "proto = tf.GraphDef.FromString(graph)\n"
+        "tf.import_graph_def(proto, name='')\n"
+        "with tf.Session() as session: result = session.run(names)",
+        graph=proto,
+        names=names,
+    )
+    for mine, other in zip(values, found, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5)
