@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.base import dtypes, errors, nest
 from headrace.base.shapes import TensorShape, common
-from headrace.base.traits import READS_HANDLE
+from headrace.base.traits import READS_HANDLE, TELLS_SIZE
 from headrace.codec import protos as pb
 from headrace.graph import flow_nodes as nodes
 from headrace.graph import registry
@@ -23,6 +23,7 @@ from headrace.graph.func_graph import FuncGraph
 from headrace.graph.function_def import imported_body
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import control_dependencies
+from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 
 READ_ONLY = "_read_only_resource_inputs"
@@ -35,6 +36,13 @@ def function_name(scope: str, part: str, graph: Graph) -> str:
         name = f"{scope}{part}_{next(_numbers)}".replace("/", "_")
         if graph._library is None or name not in graph._library:
             return name
+
+
+def tells_sizes(spec: OpSpec | None, inputs: Sequence[Tensor], graph: Graph) -> bool:
+    """Whether a node of these inputs tells nothing but how large values of that graph are."""
+    if spec is None or TELLS_SIZE not in spec.traits or not inputs:
+        return False
+    return all(tensor.graph is graph for tensor in inputs)
 
 
 class FlowGraph(FuncGraph):

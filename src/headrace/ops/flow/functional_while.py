@@ -15,7 +15,7 @@ from typing import Any
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import CONST, IDENTITY, TELLS_SIZE
+from headrace.base.traits import CONST, IDENTITY
 from headrace.graph import flow_nodes as nodes
 from headrace.graph import registry, scopes
 from headrace.graph.build import apply_op
@@ -27,6 +27,7 @@ from headrace.graph.flow_graphs import (
     function_graph,
     function_name,
     is_stateful,
+    tells_sizes,
     trace,
 )
 from headrace.graph.gradients import UnconnectedGradients, gradients, is_trainable
@@ -301,12 +302,8 @@ class WhileGradient(FlowGraph):
         self, name: str, op_type: str, spec: Any, inputs: Any, *args: Any, **kwargs: Any
     ) -> Operation:
         """As a FuncGraph's; but shapes of forward values are taken in the forward loop: they need less memory."""
-        if (
-            spec is not None
-            and TELLS_SIZE in spec.traits
-            and inputs
-            and all(tensor.graph is self._forward for tensor in inputs)
-            and not any(tensor in self._forward.handed_out for tensor in inputs)
+        if tells_sizes(spec, inputs, self._forward) and not any(
+            tensor in self._forward.handed_out for tensor in inputs
         ):
             forward = self._forward
             with forward.as_default():

@@ -387,8 +387,7 @@ def _with_axis(c: ShapeContext) -> Shape:
     if c.attr("axis") < -1:
         raise ValueError(f"axis should be at least -1, got {c.attr('axis')}: -1 is for all of it")
     if len(c.op.inputs) > 1:
-        least = c.with_rank("input_min", int(c.attr("axis") != -1))
-        shape_rules.merge(least, c.shape("input_max"))
+        shape_rules.merge(c.with_rank("input_min", int(c.attr("axis") != -1)), c.shape("input_max"))
     return c.shape("input")
 
 

@@ -20,7 +20,7 @@ from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
-from headrace.ops.array.shapes import reshape
+from headrace.ops.array.shapes import expand_dims
 from headrace.ops.string.strings import scalar_string
 
 __all__ = ["string_split", "string_split_v2"]
@@ -165,6 +165,8 @@ def string_split_v2(
         mark = convert("" if sep is None else sep, dtypes.string)
         if not isinstance(strings, Ragged):
             strings = convert(strings, dtypes.string)
+            if strings.shape.ndims == 0:
+                strings = expand_dims(strings, 0)
             if strings.shape.ndims == 1 and result_type == "SparseTensor":
                 parts = string_split_v2_op(strings, mark, maxsplit=maxsplit)
                 return _result(parts, strings, result_type)
@@ -173,14 +175,12 @@ def string_split_v2(
 
 
 def _split_rows(strings: Any, mark: Tensor, maxsplit: int) -> Any:
-    """The parts of each string as a row: a ragged tensor of one dimension more, or a vector for one string."""
+    """The parts of each string as a row: a ragged tensor of one dimension more."""
     from headrace.ops.array.ragged import RaggedTensor
 
     if isinstance(strings, Ragged):
         return strings.with_flat_values(_split_rows(strings.flat_values, mark, maxsplit))  # type: ignore[attr-defined]
     rank = strings.shape.ndims
-    if rank == 0:
-        return _split_rows(reshape(strings, [1]), mark, maxsplit)[0]
     if rank is not None and rank > 1:
         rows = RaggedTensor.from_tensor(strings, ragged_rank=rank - 1)
         return _split_rows(rows, mark, maxsplit)
