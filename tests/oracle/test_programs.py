@@ -46,7 +46,7 @@ TOLERANCE = {
 BFLOAT16 = 0.04  # TensorFlow rounds after every operation
 
 # The same source runs on both sides, so it knows nothing of either.
-RUNNER = '''
+RUNNER = r'''
 import importlib, re
 
 CHANCE = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # a name that nothing else has
@@ -94,8 +94,20 @@ def tried(function, *args, **kwargs):
     except Exception as error:
         return "raises " + type(error).__name__
 
+COUNTED = re.compile(r"(?<=^__inference_)(.*)_[0-9]+$")  # how many functions there were before it
+
+def function_name(name):
+    return COUNTED.sub(r"\1", name)
+
+def function_body(function):
+    nodes = sorted((n.name, n.op, list(n.input)) for n in function.node_def)
+    arguments = [(a.name, a.type) for a in function.signature.input_arg]
+    return function_name(function.signature.name), arguments, nodes, sorted(function.ret.items())
+
 def attr(value):
     kind = value.WhichOneof("value")
+    if kind == "func" and value.func.name.startswith("__inference_"):
+        return function_name(value.func.name)
     if kind == "tensor":
         array = tf.make_ndarray(value.tensor)
         return int(value.tensor.dtype), array.shape, [str(v) for v in array.reshape(-1).tolist()]
@@ -184,6 +196,11 @@ def outcome_of(source):
         n.name: (n.op, list(n.input), n.device, {k: attr(v) for k, v in n.attr.items()})
         for n in graph_def.node
     }
+    outcome["functions of datasets"] = sorted(
+        function_body(f)
+        for f in graph_def.library.function
+        if f.signature.name.startswith("__inference_Dataset_")
+    )
     outcome["shapes"] = {t.name: plain(t.shape) for op in graph.get_operations() for t in op.outputs}
     if "fetch" in names:
         with tf.Session() as session:
@@ -264,6 +281,7 @@ def check(program: str, want: dict[str, Any]) -> None:
         assert sorted(got["nodes"]) == sorted(want["nodes"])
         for name, node in want["nodes"].items():
             assert (name, got["nodes"][name]) == (name, node)
+        assert got["functions of datasets"] == want["functions of datasets"]
         assert got["shapes"] == want["shapes"]
         assert list(got["functions"]) == list(want["functions"])
         for name, function in want["functions"].items():

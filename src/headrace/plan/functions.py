@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from headrace.base.traits import STATEFUL
+from headrace.base.traits import CALLS_USER, MAY_WAIT, STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph.function_library import Function
 from headrace.graph.operation import Operation
@@ -30,6 +30,7 @@ class StepFunction:
     """A function, planned for a device.
 
     keeps: whether nodes of it remember something from one call to the next, such as what they have drawn; see `anew`.
+    waits: whether a node of it may have to wait, or runs what is the user's.
     """
 
     def __init__(self, function: Function, device: str, compile_program: Compile) -> None:
@@ -40,6 +41,9 @@ class StepFunction:
         self.outputs = [(t.dtype.base_dtype, t.shape) for t in body.outputs]
         self.wanted = wanted(body.inputs, body.outputs, body.effects())
         self.keeps = any(STATEFUL in op.traits for op in self.wanted.pruned.ops)
+        self.waits = any(
+            not op.traits.isdisjoint({MAY_WAIT, CALLS_USER}) for op in self.wanted.pruned.ops
+        )
         self.devices = place(self.wanted.everything, [device], allow_soft_placement=True)
         self._by_columns: dict[int, ColumnFunction | None] = {}
         self._compile_program = compile_program

@@ -107,6 +107,11 @@ def _send_again(number: int) -> None:
         )  # threading's locks may be held by who is interrupted
 
 
+def waits() -> bool:
+    """Whether this thread, which is in a change, is to come out of it for a Ctrl-C that is put off."""
+    return _put_off is not None and threading.current_thread() is threading.main_thread()
+
+
 def _let_the_last_one_come() -> None:
     """One may have been sent again just before this one was heard: it is the same Ctrl-C."""
     global _ignores

@@ -93,14 +93,16 @@ def _by_name_only(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def form_of(spec: OpSpec) -> str:
-    """The form of an op: its inputs, then the attrs that inputs do not say."""
+    """The form of an op: its inputs, then the attrs that inputs do not say, those without defaults first."""
     told = {
         each
         for arg in spec.inputs
         for each in (arg.type_attr, arg.number_attr, arg.type_list_attr)
         if each
     }
-    names = [arg.name for arg in spec.inputs] + [attr for attr in spec.attrs if attr not in told]
+    rest = [attr for attr in spec.attrs.values() if attr.name not in told]
+    rest.sort(key=lambda attr: attr.default is not MISSING)  # those that must be given come first
+    names = [arg.name for arg in spec.inputs] + [attr.name for attr in rest]
     return f"{spec.name}({','.join(names)})"
 
 

@@ -7,7 +7,7 @@ example_parsing_ops.cc, for behaviour; GraphDefs as 2.21
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,14 +117,12 @@ _SPARSE_ATTRS = "T: type; out_type: {string, variant} = string"
 _SPARSE_OUT = "sparse_indices: int64; sparse_values: dtype; sparse_shape: int64"
 
 
-def _strings_only(dtype: DType) -> None:
-    if dtype is not dtypes.string:
-        raise errors.unimplemented(
-            "sparse tensors are serialized as strings only; leave out_type at tf.string"
-        )
-
-
-def _triple(indices: Array, values: Array, shape: Array, dtype: DType) -> list[bytes]:
+def _triple(
+    indices: Array, values: Array, shape: Array, dtype: DType, out_type: DType
+) -> Sequence[Any]:
+    """Three messages; as variants the arrays themselves."""
+    if out_type is dtypes.variant:
+        return [indices.copy(), values.copy(), shape.copy()]
     found = [encode(part, dtypes.int64).SerializeToString() for part in (indices, shape)]
     content = encode(values, dtype)
     if dtype is dtypes.string and values.size:  # as content, not as string_val: that is the format
@@ -162,12 +160,16 @@ def serialize_sparse_op(
     T: DType,
     out_type: DType,
 ) -> Array:
-    """indices, values and shape as TensorProtos, string [3].  Raises InvalidArgument, Unimplemented."""
-    _strings_only(out_type)
+    """indices, values and shape as TensorProtos, string [3], or as variants [3].  Raises InvalidArgument."""
     checked_sparse(sparse_indices, sparse_values, sparse_shape)
     out = np.empty(3, object)
-    out[:] = _triple(sparse_indices, sparse_values, sparse_shape, T)
+    _put(out, _triple(sparse_indices, sparse_values, sparse_shape, T, out_type))
     return out
+
+
+def _put(row: Array, three: Sequence[Any]) -> None:
+    for at, each in enumerate(three):  # at once NumPy would look into them
+        row[at] = each
 
 
 @op(
@@ -188,12 +190,22 @@ def serialize_many_sparse_op(
     out_type: DType,
 ) -> Array:
     """Each row of a sparse tensor [n, ...] as SerializeSparse has it, string [n, 3].  Raises as SerializeSparse."""
-    _strings_only(out_type)
     rows = rows_of(sparse_indices, sparse_values, sparse_shape)
     out = np.empty((len(rows), 3), object)
     for at, (indices, values, shape) in enumerate(rows):
-        out[at] = _triple(indices, values, shape, T)
+        _put(out[at], _triple(indices, values, shape, T, out_type))
     return out
+
+
+def _part(value: Any, dtype: DType, name: str) -> Array:
+    """A third of a sparse tensor, from a message or a variant.  Raises InvalidArgument."""
+    if not isinstance(value, np.ndarray):
+        return _parsed(value, dtype, name)
+    if value.dtype != dtype.np:
+        raise errors.invalid_argument(
+            f"Requested SparseTensor of type {dtype.name} but {name} are {dtypes.from_numpy(value.dtype).name}"
+        )
+    return value
 
 
 def _deserialized(serialized: Array, dtype: DType) -> tuple[Array, Array, Array]:
@@ -207,7 +219,7 @@ def _deserialized(serialized: Array, dtype: DType) -> tuple[Array, Array, Array]
     for triple in serialized.reshape(-1, 3).tolist():
         kinds = (dtypes.int64, dtype, dtypes.int64)
         names = ("the indices", "the values", "the shape")
-        found = [_parsed(*each) for each in zip(triple, kinds, names, strict=True)]
+        found = [_part(*each) for each in zip(triple, kinds, names, strict=True)]
         checked_sparse(*found)
         tensors.append((found[0], found[1], found[2]))
     if serialized.ndim == 1:
@@ -253,8 +265,7 @@ def deserialize_many_sparse_op(xp: Any, serialized_sparse: Array, *, dtype: DTyp
 def deserialize_sparse_op(
     xp: Any, serialized_sparse: Array, *, dtype: DType, Tserialized: DType
 ) -> Any:
-    """string [..., 3] as one sparse tensor.  Raises InvalidArgument, Unimplemented."""
-    _strings_only(Tserialized)
+    """string or variant [..., 3] as one sparse tensor.  Raises InvalidArgument."""
     return _deserialized(serialized_sparse, dtype)
 
 

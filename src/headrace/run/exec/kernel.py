@@ -52,12 +52,14 @@ class CallableFunction(Protocol):
     """A function of the graph, as kernels call it; see `plan.functions`.
 
     inputs, outputs: (dtype, static shape) of each.  keeps: whether it remembers something between calls.
+    waits: whether it may have to wait, or runs what is the user's.
     """
 
     name: str
     inputs: Sequence[tuple[Any, Any]]
     outputs: Sequence[tuple[Any, Any]]
     keeps: bool
+    waits: bool
 
     def anew(self) -> CallableFunction:
         """One that remembers nothing yet."""

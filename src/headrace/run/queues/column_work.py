@@ -41,9 +41,12 @@ class Work:
         values = [registers[register] for register in self.inputs]
         made: Any
         try:
-            if self.together is None:
+            if self.kernel is not None and not any(self.rows):
+                made = self.kernel(*values)
+            elif self.together is None:
                 raise NotImplementedError
-            made = self._together(values)
+            else:
+                made = self._together(values)
         except Exception:  # whatever it was: the records may be of different shapes
             if self.kernel is None:
                 raise

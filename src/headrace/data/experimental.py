@@ -1,0 +1,75 @@
+"""`tf.data.experimental`: more transformations and datasets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
+from headrace.library.data.datasets import cardinality, get_single_element, get_structure
+from headrace.library.data.experimental import (
+    AUTOTUNE,
+    INFINITE_CARDINALITY,
+    UNKNOWN_CARDINALITY,
+    Counter,
+    RandomDataset,
+    choose_from_datasets,
+    copy_to_device,
+    dense_to_sparse_batch,
+    enumerate_dataset,
+    ignore_errors,
+    prefetch_to_device,
+    shuffle_and_repeat,
+    unbatch,
+    unique,
+)
+from headrace.library.data.grouping import (
+    Reducer,
+    bucket_by_sequence_length,
+    group_by_reducer,
+    group_by_window,
+)
+from headrace.library.data.readers import SqlDataset
+from headrace.library.data.transformations import (
+    map_and_batch,
+    map_and_batch_with_legacy_function,
+    parallel_interleave,
+    parse_example_dataset,
+    sample_from_datasets,
+    scan,
+    take_while,
+)
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
+
+__all__ = [
+    "AUTOTUNE",
+    "INFINITE_CARDINALITY",
+    "UNKNOWN_CARDINALITY",
+    "Counter",
+    "RandomDataset",
+    "Reducer",
+    "SqlDataset",
+    "bucket_by_sequence_length",
+    "cardinality",
+    "choose_from_datasets",
+    "copy_to_device",
+    "dense_to_sparse_batch",
+    "enumerate_dataset",
+    "get_single_element",
+    "get_structure",
+    "group_by_reducer",
+    "group_by_window",
+    "ignore_errors",
+    "map_and_batch",
+    "map_and_batch_with_legacy_function",
+    "parallel_interleave",
+    "parse_example_dataset",
+    "prefetch_to_device",
+    "sample_from_datasets",
+    "scan",
+    "shuffle_and_repeat",
+    "take_while",
+    "unbatch",
+    "unique",
+]

@@ -1,0 +1,236 @@
+"""Functions of the graph, as stages call them: for an element, or for all elements of a chunk.
+
+Called by: ops.data (datasets with functions), run.data.mapping and its kin.  Threads: whoever pulls the stage;
+functions that may wait run in a thread of the iterator's, so that a step which gives up leaves no element half done.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.run.data.chunks import Chunk, Element, column_of
+from headrace.run.data.stage import Blocked, Iteration, Stage, typed
+from headrace.run.exec.kernel import CallableFunction, Runtime, StepState
+from headrace.run.exec.rendezvous import Rendezvous
+from headrace.run.pending import Pending, WaitInfo
+from headrace.run.scope import Scope
+
+_step_ids = itertools.count(1 << 62)  # beyond those of sessions
+
+
+class Function:
+    """A function and what it has captured, ready to be called.
+
+    name: what people read.  steady: it depends on nothing but its arguments, and nobody else sees that it was called.
+    waits: it may wait, or run what is the user's.
+    """
+
+    def __init__(
+        self,
+        function: CallableFunction,
+        captured: Sequence[Any],
+        runtime: Runtime,
+        owner: str,
+    ) -> None:
+        """captured: the last arguments.  owner: see `StepState`."""
+        self.name = function.name
+        self.steady = not function.keeps
+        self.waits = function.waits
+        self._function, self._captured = function, tuple(map(_kept, captured))
+        self._runtime, self._owner = runtime, owner
+        self._together = (
+            function.by_columns(len(function.inputs) - len(self._captured))
+            if self.steady and not self.waits
+            else None
+        )
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether it is cheap, and done for many elements at once."""
+        return self._together is not None
+
+    def anew(self) -> Function:
+        """One that remembers nothing yet, for another iteration."""
+        function = self._function.anew()
+        if function is self._function:
+            return self
+        return Function(function, self._captured, self._runtime, self._owner)
+
+    def one(self, element: Element, scope: Scope) -> Element:
+        """Of one element.  Raises OpError, which says of which function and element it is."""
+        step = StepState(self._runtime, scope, next(_step_ids), Rendezvous(), owner=self._owner)
+        arguments = [*element, *self._captured]
+        try:
+            if len(arguments) != len(self._function.inputs):
+                raise self._of_other_arguments(len(arguments))
+            return tuple(self._function(arguments, step))
+        except Exception as error:
+            raise _of_element(typed(error, self.name), self.name, element) from error
+
+    def _of_other_arguments(self, given: int) -> errors.OpError:
+        return errors.invalid_argument(
+            f"function {self.name} takes {len(self._function.inputs)} arguments and was given {given}: an element's "
+            "components, and what it has captured"
+        )
+
+    def many(self, chunk: Chunk) -> Chunk | None:
+        """Of all elements of a chunk; None: one by one, since one of them fails or their shapes are no columns."""
+        if self._together is None or chunk.count == 1:
+            return None
+        try:
+            columns = self._together([*chunk.columns, *self._captured], chunk.count)
+        except Exception:  # whatever it was: who goes one by one will see it
+            return None
+        return Chunk([_uniform(column) for column in columns], chunk.count)
+
+
+def _of_element(error: errors.OpError, name: str, element: Element) -> errors.OpError:
+    """The same, with the function and the element in its message."""
+    if isinstance(error, errors.OutOfRangeError):  # as a rule the end, and no failure
+        return error
+    found = errors.copied(error)
+    values = ", ".join(map(_shown, element))
+    found.message = f"{error.message}\n  in function {name} of a dataset, for ({values})"
+    return found
+
+
+def _shown(value: Any) -> str:
+    """A scalar itself, and of others what they are."""
+    array = np.asarray(value)
+    if array.ndim:
+        kind = "string" if array.dtype == object else array.dtype.name
+        return f"{kind} of shape {list(array.shape)}"
+    plain = array.item()
+    return f"{plain!r:.40}" if isinstance(plain, (bool, int, float, complex, bytes)) else "…"
+
+
+def _kept(value: Any) -> Any:
+    """A value as nobody else can change it."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _uniform(column: Any) -> Any:
+    return column_of(column) if isinstance(column, list) else column
+
+
+class Calling:
+    """Calls of one stage, one after the other; each is for one element until it was taken."""
+
+    def __init__(self, run: Iteration, function: Function) -> None:
+        self._run, self._function = run, function
+        self._under_way: Pending[Element] | None = None
+
+    def __call__(self, element: Element) -> Element:
+        """What the function gives.  Raises OpError, and Blocked while it waits: then call again with the same."""
+        if not self._function.waits or self._run.threads is None:
+            return self._function.one(element, self._run.scope)
+        call = self._under_way
+        if call is None:
+            call = self._under_way = in_thread(self._run, self._function, element)
+        if not call.done:
+            raise Blocked(call)
+        self._under_way = None
+        return call.result()
+
+
+def in_thread(run: Iteration, function: Function, element: Element) -> Pending[Element]:
+    """A call that runs in a thread of the iterator's."""
+    call: Pending[Element] = Pending(
+        WaitInfo("call", function.name, lambda: "a function of the dataset is running")
+    )
+
+    def work() -> None:
+        try:
+            found = function.one(element, run.scope)
+        except errors.OpError as error:
+            call.reject(error)
+        else:
+            call.resolve(found)
+
+    assert run.threads is not None
+    run.threads.start(work, name=function.name)
+    return call
+
+
+END: Final = "Function invocation produced OutOfRangeError"
+
+
+def no_end(stage: Stage, error: errors.OpError) -> errors.OpError:
+    """For an end of a function that cannot be that of its dataset."""
+    return errors.internal(
+        f'Iterator "{stage.label}" returned `OutOfRange`. This indicates an implementation error as `OutOfRange` '
+        f"errors are not expected to be returned here. Original message: {error.message}. Only functions of map and "
+        "scan may end their dataset so"
+    )
+
+
+class PerElement(Stage):
+    """A stage that calls a function with each element.  The base of most."""
+
+    def __init__(self, run: Iteration, source: Stage, function: Function) -> None:
+        super().__init__(run, source)
+        self._function = function.anew()
+        self._call = Calling(run, self._function)
+        self._rest: Chunk | None = None  # elements that were taken, and not done
+        self.steady = function.steady
+        self._ended = False
+
+    def _taken(self, most: int) -> Chunk | None:
+        """Elements to be done: at least one."""
+        rest = self._rest
+        if rest is None:
+            rest = self.inputs[0].pull(most if self.steady and not self._function.waits else 1)
+        if rest is None or rest.count <= most:
+            self._rest = rest
+            return rest
+        self._rest = rest
+        return rest.part(0, most)
+
+    def _done(self, count: int) -> None:
+        """The first `count` of them are."""
+        rest = self._rest
+        assert rest is not None
+        self._rest = rest.part(count, rest.count) if count < rest.count else None
+
+    def _one_by_one(self, chunk: Chunk, use: Callable[[int, Element], bool]) -> None:
+        """Call for each, until one fails or waits; `use` takes place and result, and says whether to go on.
+
+        The failure is raised only if it is the first, and then that element is done.
+        """
+        for at in range(chunk.count):
+            try:
+                result = self._call(chunk.element(at))
+            except Blocked:
+                if at:
+                    self._done(at)
+                    return
+                raise
+            except errors.OpError as error:
+                self._done(at or 1)
+                if at:  # whose turn comes next
+                    return
+                if not isinstance(error, errors.OutOfRangeError):
+                    raise
+                self._ends(error)
+                return
+            if not use(at, result):
+                self._done(at + 1)
+                return
+        self._done(chunk.count)
+
+    def _ends(self, error: errors.OpError) -> None:
+        """The function has come to an end, and with it the dataset; or it must not."""
+        self._ended = True
+
+    def save(self) -> Any:
+        """What was taken and not done."""
+        return [self._rest, int(self._ended)]
+
+    def restore(self, position: Any) -> None:
+        """See `save`."""
+        self._rest, self._ended = position[0], bool(position[1])

@@ -1,0 +1,308 @@
+"""Stages that apply a function to each element: map, filter, scan, take while.
+
+Called by: ops.data.dataset_functions.  Threads: as run.data.stage.
+Source: TF 1.15 core/kernels/data/{map,parallel_map,filter}_dataset_op.cc and
+experimental/{scan,take_while}_dataset_op.cc, for behaviour
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.run.data.chunks import Chunk, Element
+from headrace.run.data.functions import END, Function, PerElement, in_thread, no_end
+from headrace.run.data.positions import failure_of, failure_tree
+from headrace.run.data.stage import Blocked, Iteration, Position, Stage
+from headrace.run.pending import Pending
+
+
+class Map(PerElement):
+    """What the function gives for each element.
+
+    keeps_count: an OutOfRange of the function is a mistake; else it ends the dataset.
+    """
+
+    def __init__(
+        self, run: Iteration, source: Stage, function: Function, keeps_count: bool = False
+    ) -> None:
+        super().__init__(run, source, function)
+        self._keeps_count = keeps_count
+
+    def pull(self, most: int) -> Chunk | None:
+        """See `Stage`."""
+        if self._ended:
+            return None
+        chunk = self._taken(most)
+        if chunk is None:
+            return None
+        together = self._function.many(chunk)
+        if together is not None:
+            self._done(chunk.count)
+            return together
+        made: list[Element] = []
+
+        def use(at: int, result: Element) -> bool:
+            made.append(result)
+            return True
+
+        self._one_by_one(chunk, use)
+        return Chunk.of(made, True) if made else None
+
+    def _ends(self, error: errors.OpError) -> None:
+        if self._keeps_count:
+            raise errors.invalid_argument(f"{END}: {error.message}") from error
+        super()._ends(error)
+
+
+class Filter(PerElement):
+    """The elements of which the function is true."""
+
+    def pull(self, most: int) -> Chunk | None:
+        """See `Stage`."""
+        while not self._ended:
+            chunk = self._taken(most)
+            if chunk is None:
+                return None
+            wanted: list[int] = []
+            together = self._function.many(chunk)
+            if together is not None:
+                column = np.asarray(together.columns[0])
+                if column.ndim != 1:
+                    raise self._no_truth()
+                wanted = np.flatnonzero(column).tolist()
+                self._done(chunk.count)
+            else:
+                self._one_by_one(chunk, partial(self._noted, wanted))
+            if wanted:
+                return chunk if len(wanted) == chunk.count else chunk.at(np.array(wanted))
+            self.run.check()
+        return None
+
+    def _ends(self, error: errors.OpError) -> None:
+        raise no_end(self, error) from error
+
+    def _noted(self, wanted: list[int], at: int, result: Element) -> bool:
+        (truth,) = result
+        if np.ndim(truth):
+            raise self._no_truth()
+        if truth:
+            wanted.append(at)
+        return True
+
+    def _no_truth(self) -> errors.OpError:
+        return errors.invalid_argument(
+            "Filter predicate `f` must return a scalar bool: one truth for each element"
+        )
+
+
+class TakeWhile(PerElement):
+    """The elements before the first of which the function is false."""
+
+    def pull(self, most: int) -> Chunk | None:
+        """See `Stage`."""
+        if self._ended:
+            return None
+        chunk = self._taken(1)
+        if chunk is None:
+            return None
+        wanted = False
+
+        def use(at: int, result: Element) -> bool:
+            nonlocal wanted
+            wanted = bool(result[0])
+            return True
+
+        self._one_by_one(chunk, use)
+        if not wanted:
+            self._ended = True
+        return chunk if wanted else None
+
+
+class Scan(PerElement):
+    """The function of a state and each element, which gives the next state and an element.
+
+    state: what it begins with.
+    """
+
+    def __init__(
+        self,
+        run: Iteration,
+        source: Stage,
+        function: Function,
+        state: Element,
+        keeps_count: bool = False,
+    ) -> None:
+        super().__init__(run, source, function)
+        self._state = state
+        self._keeps_count = keeps_count
+
+    def pull(self, most: int) -> Chunk | None:
+        """See `Stage`."""
+        if self._ended:
+            return None
+        chunk = self._taken(1)
+        if chunk is None:
+            return None
+        made: list[Element] = []
+        width = len(self._state)
+
+        def use(at: int, result: Element) -> bool:
+            self._state = result[:width]
+            made.append(result[width:])
+            return True
+
+        state = self._state
+        inner = self._call
+        self._call = lambda element: inner((*state, *element))  # type: ignore[assignment]
+        try:
+            self._one_by_one(chunk, use)
+        finally:
+            self._call = inner
+        return Chunk.of(made, True) if made else None
+
+    def _ends(self, error: errors.OpError) -> None:
+        if self._keeps_count:
+            raise errors.invalid_argument(f"{END}: {error.message}") from error
+        super()._ends(error)
+
+    def save(self) -> Position:
+        """The state, and what was taken."""
+        return [super().save(), list(self._state)]
+
+    def restore(self, position: Position) -> None:
+        """See `save`."""
+        super().restore(position[0])
+        self._state = tuple(position[1])
+
+
+class ParallelMap(Stage):
+    """As `Map`, of a function that takes long: so many calls are under way at once, in threads, in order.
+
+    calls: how many.
+    """
+
+    def __init__(
+        self,
+        run: Iteration,
+        source: Stage,
+        function: Function,
+        calls: int,
+        keeps_count: bool = False,
+        in_order: bool = True,
+    ) -> None:
+        super().__init__(run, source)
+        self._function = function.anew()
+        self._calls = max(1, calls)
+        self._keeps_count = keeps_count
+        self._in_order = in_order
+        self._under_way: deque[tuple[Element, Pending[Element]]] = deque()
+        self._again: deque[Element] = deque()  # taken before the position was restored
+        self._ended = False
+        self._failure: errors.OpError | None = None  # of the source, behind what is under way
+        self.steady = False
+
+    def pull(self, most: int) -> Chunk | None:
+        """See `Stage`."""
+        self._begin_calls()
+        made: list[Element] = []
+        while self._under_way and len(made) < most:
+            number = self._first_done()
+            if number is None:
+                break
+            call = self._under_way[number][1]
+            if call.error is not None and made:
+                break
+            del self._under_way[number]
+            try:
+                made.append(call.result())
+            except errors.OutOfRangeError as error:
+                if self._keeps_count:
+                    raise errors.invalid_argument(f"{END}: {error.message}") from error
+                self._ended, self._failure = True, None
+                self._under_way.clear()
+                self._again.clear()
+                return None
+        if made:
+            return Chunk.of(made, True)
+        if self._under_way:
+            raise Blocked(self._any_done())
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise errors.copied(failure)
+        return None
+
+    def _begin_calls(self) -> None:
+        while len(self._under_way) < self._calls:
+            element = self._again.popleft() if self._again else self._next()
+            if element is None:
+                return
+            call = in_thread(self.run, self._function, element)
+            self._under_way.append((element, call))
+
+    def _next(self) -> Element | None:
+        """The next element of the source; None if there is none, or none now."""
+        if self._ended or self._failure is not None:
+            return None
+        try:
+            chunk = self.inputs[0].pull(1)
+        except errors.OpError as error:
+            self._failure = errors.detached(error)
+            return None
+        except Blocked:
+            if self._under_way:
+                return None
+            raise
+        if chunk is None:
+            self._ended = True
+            return None
+        return chunk.element(0)
+
+    def _first_done(self) -> int | None:
+        for number, (_, call) in enumerate(self._under_way):
+            if call.done:
+                return number
+            if self._in_order:
+                return None
+        return None
+
+    def _any_done(self) -> Pending[Any]:
+        if self._in_order or len(self._under_way) == 1:
+            return self._under_way[0][1]
+        either: Pending[None] = Pending(self._under_way[0][1].wait_info)
+
+        def first(_: Any) -> None:
+            if either.settle(None):
+                either.announce()
+
+        for _, call in self._under_way:
+            call.on_done(first)
+        return either
+
+    def buffered(self) -> tuple[int, int] | None:
+        """Calls that are under way or done."""
+        return len(self._under_way), 0
+
+    def limit(self) -> int | None:
+        """See `Stage`."""
+        return self._calls
+
+    def save(self) -> Position:
+        """The elements whose results nobody has taken, and what the source failed with behind them."""
+        elements = [*[element for element, _ in self._under_way], *self._again]
+        return [
+            Chunk.of(elements) if elements else None,
+            int(self._ended),
+            failure_tree(self._failure),
+        ]
+
+    def restore(self, position: Position) -> None:
+        """See `save`; their calls are made again."""
+        chunk, ended, failure = position
+        self._again = deque([] if chunk is None else chunk.elements())
+        self._ended = bool(ended)
+        self._failure = failure_of(failure)

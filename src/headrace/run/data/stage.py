@@ -1,0 +1,227 @@
+"""Stages: what a dataset becomes when it is iterated.  The consumer pulls the last one, which pulls those before it.
+
+A stage gives its elements by chunks, in the order and with the errors of one at a time.  That nobody can tell the
+difference, each keeps these rules:
+
+    pull(most)   gives 1 to `most` elements, or None at the end.  It takes from its inputs no more than `most` elements
+                 need: what is stateful there runs no further ahead than its consumer asks.
+    OpError      is an element that failed.  It is raised when all before it were given, and the next pull goes on
+                 behind it; what the failed element takes along (a batch that was begun) is the stage's to say.
+    Blocked      is raised where an element will come later.  The stage has noted all it has got until then, so that the
+                 next pull goes on as if there had been no other.  So is Interrupted, by `Iteration.check`, which stages
+                 call between pulls of a long loop.
+    save/restore give and take the position, all that is buffered included, as a tree (`run.data.positions`).
+
+Whoever pulls a stage is the only one to do so.
+Called by: run.data.iterator, run.data.prefetching (they pull), ops.data (datasets).  Threads: one at a time per stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Protocol
+
+from headrace.base import errors
+from headrace.base.dtypes import DType
+from headrace.base.shapes import Shape
+from headrace.run.data.chunks import Chunk, Element
+from headrace.run.pending import Pending
+from headrace.run.readers.files import ANYWHERE, Files
+from headrace.run.scope import Scope
+
+Position = Any
+"""A tree of dicts, lists, ints, bytes, arrays and chunks."""
+
+MANY: Final = 1024
+"""Elements that a stage takes at a time which needs as many as there are."""
+
+
+class Blocked(BaseException):
+    """An element will come when `pending` is done."""
+
+    def __init__(self, pending: Pending[Any]) -> None:
+        super().__init__()
+        self.pending = pending
+
+
+class Interrupted(BaseException):
+    """Nobody wants the element any more, or its consumer has to see to something else first."""
+
+
+class Threads(Protocol):
+    """Where a stage's threads belong."""
+
+    def start(self, target: Callable[..., object], *args: Any, name: str = "") -> Any:
+        """See `ThreadGroup.start`."""
+
+
+class Iteration:
+    """One pass over a dataset, as its stages see it.
+
+    check: raises Interrupted when pulling is to stop.  scope: ends with the pass.
+    """
+
+    __slots__ = ("check", "files", "scope", "threads")
+
+    def __init__(
+        self,
+        files: Files = ANYWHERE,
+        check: Callable[[], object] = lambda: None,
+        scope: Scope | None = None,
+        threads: Threads | None = None,
+    ) -> None:
+        self.files = files
+        self.check = check
+        self.scope = Scope() if scope is None else scope
+        self.threads = threads
+
+    def within(self, scope: Scope) -> Iteration:
+        """The same for stages that a thread of their own pulls: `check` looks at `scope`."""
+
+        def check() -> None:
+            if scope.error is not None:
+                raise Interrupted
+
+        return Iteration(self.files, check, scope, self.threads)
+
+
+class Stage:
+    """The base of all: see the module header.
+
+    label: what people read.  steady: nobody but its consumer can tell when it is pulled, or how often.
+    """
+
+    label = ""
+    steady = True
+
+    def __init__(self, run: Iteration, *inputs: Stage) -> None:
+        self.run = run
+        self.inputs = inputs
+
+    def pull(self, most: int) -> Chunk | None:
+        """The next elements."""
+        raise NotImplementedError
+
+    def buffered(self) -> tuple[int, int] | None:
+        """(elements, bytes) that it holds; None if it is not its business to hold any.  From any thread."""
+        return None
+
+    def limit(self) -> int | None:
+        """How many elements it holds at most."""
+        return None
+
+    def save(self) -> Position:
+        """The position; what an input knows is that input's."""
+        return None
+
+    def saved(self) -> None:
+        """All positions were taken: go on.  Called once for each `save`, whatever came of it."""
+
+    def restore(self, position: Position) -> None:
+        """Take up a position that `save` gave, on a stage of which nothing was pulled."""
+
+    def close(self) -> None:
+        """Let go of files and threads, the inputs' too."""
+        for each in self.inputs:
+            each.close()
+
+    def all(self) -> Iterator[Stage]:
+        """This and those behind it, the last one first.  From any thread."""
+        yield self
+        for each in self.inputs:
+            yield from each.all()
+
+
+class ElementFunction(Protocol):
+    """A function of elements, for stages that apply one (map, filter, …).
+
+    `steady`: it depends on nothing but its arguments and nobody else sees that it was called, so that it may run ahead
+    of the consumer, many elements at a time.
+    """
+
+    steady: bool
+
+    def one(self, element: Element) -> Element | Pending[Element]:
+        """Of one element; may have to wait.  Raises OpError."""
+
+    def many(self, chunk: Chunk) -> Chunk | None:
+        """Of all elements of a chunk, bit for bit what `one` gives; None: they must be done one by one, since one of
+        them fails or their shapes are no columns.
+        """
+
+
+class Dataset:
+    """What a dataset op gives: a description.  It never changes; each iteration makes stages of it.
+
+    types, shapes: of the components.  inputs: the datasets that it is made of.
+    """
+
+    kind = ""
+
+    def __init__(
+        self, types: Sequence[DType], shapes: Sequence[Shape], inputs: Sequence[Dataset] = ()
+    ) -> None:
+        self.types = tuple(types)
+        self.shapes = tuple(shapes)
+        self.inputs = tuple(inputs)
+
+    def stage(self, run: Iteration) -> Stage:
+        """The last stage of an iteration, which has those before it."""
+        raise NotImplementedError
+
+    def cardinality(self) -> int:
+        """How many elements it has, if that is known without looking: else UNKNOWN or INFINITE."""
+        return UNKNOWN
+
+    def __str__(self) -> str:
+        return f"{self.kind or type(self).__name__} dataset"
+
+
+INFINITE: Final = -1
+UNKNOWN: Final = -2
+
+
+class Made(Dataset):
+    """A dataset that is nothing but how to make its stage: make(run, stages of the inputs)."""
+
+    def __init__(
+        self,
+        kind: str,
+        types: Sequence[DType],
+        shapes: Sequence[Shape],
+        make: Callable[..., Stage],
+        inputs: Sequence[Dataset] = (),
+        cardinality: Callable[..., int] | int = UNKNOWN,
+    ) -> None:
+        """make: takes the iteration and the inputs' stages; cardinality: a number, or made of the inputs'."""
+        super().__init__(types, shapes, inputs)
+        self.kind = kind
+        self._make = make
+        self._cardinality = cardinality
+
+    def stage(self, run: Iteration) -> Stage:
+        """See `Dataset`."""
+        made = self._make(run, *[each.stage(run) for each in self.inputs])
+        made.label = self.kind
+        return made
+
+    def cardinality(self) -> int:
+        """See `Dataset`."""
+        if isinstance(self._cardinality, int):
+            return self._cardinality
+        return self._cardinality(*[each.cardinality() for each in self.inputs])
+
+
+def typed(error: Exception, where: str) -> errors.OpError:
+    """What pulling raised, as an error of its element: memory that is not there, or a bug."""
+    if isinstance(error, errors.OpError):
+        return error
+    found: errors.OpError
+    if isinstance(error, MemoryError):
+        found = errors.resource_exhausted(f"out of memory in {where} ({error})")
+    else:
+        found = errors.internal(
+            f"{where}: {type(error).__name__}: {error}; this is a bug of headrace: please report it with this text"
+        )
+    found.__cause__ = error
+    return found
