@@ -103,11 +103,10 @@ def nodes_of(device: str, lines: list[str]) -> set[str]:
     return set(line.removeprefix(device).split(", "))
 
 
+@pytest.mark.parametrize("program", ["csv_to_batches", "dataset_from_csv"])
 @pytest.mark.parametrize("remote", [False, True], ids=["in this process", "on a server"])
-def test_csv_becomes_batches(served: Serve, run_example: Run, remote: bool) -> None:
-    *batches, last = run_example(
-        "csv_to_batches", *([f"--target={served(1)[0]}"] if remote else [])
-    )
+def test_csv_becomes_batches(served: Serve, run_example: Run, remote: bool, program: str) -> None:
+    *batches, last = run_example(program, *([f"--target={served(1)[0]}"] if remote else []))
     assert last == "that was all"
     assert [line.partition(":")[0] for line in batches] == ["batch of 2", "batch of 1"]
     rows = [row for line in batches for row in zip(*in_brackets(line), strict=True)]
