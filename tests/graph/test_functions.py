@@ -327,6 +327,35 @@ def test_loops_within_branches_within_loops() -> None:
     assert run(count, {n: 27}) == 111
 
 
+def test_calls_are_made_in_their_branch_and_iteration() -> None:
+    v = tf.get_variable("v", [], initializer=tf.zeros_initializer(), use_resource=True)
+    called: list[int] = []
+    note = Defun()(lambda: tf.py_func(lambda: np.float32(called.append(1) or 1.0), [], tf.float32))
+
+    @Defun(tf.float32, func_name="counted")
+    def counted(x: Any) -> Any:
+        with tf.control_dependencies([v.assign_add(tf.constant(2.0))]):
+            return x * 2.0 + tf.constant(1.0)
+
+    def scalar(tensor: Any) -> Any:
+        tensor.set_shape([])
+        return tensor
+
+    x = tf.placeholder(tf.float32, [])
+    loop = tf.while_loop(lambda i: i < 30.0, lambda i: scalar(counted(i)), [x])
+    branch = tf.cond(x > 0.0, lambda: scalar(counted(x)), lambda: x)
+    noted = tf.cond(x > 0.0, lambda: scalar(note()), lambda: x)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        assert (session.run(loop, {x: 1.0}), session.run(v)) == (31.0, 8.0)
+        assert session.run(tf.gradients(loop, x), {x: 1.0}) == [16.0]
+        session.run(v.initializer)
+        assert (session.run(branch, {x: -1.0}), session.run(v)) == (-1.0, 0.0)
+        assert (session.run(branch, {x: 2.0}), session.run(v)) == (5.0, 2.0)
+        assert (session.run(noted, {x: -1.0}), len(called)) == (-1.0, 0)
+        assert (session.run(noted, {x: 1.0}), len(called)) == (1.0, 1)
+
+
 def test_a_loop_may_do_something_each_time() -> None:
     v = tf.get_variable("v", [], initializer=tf.zeros_initializer(), use_resource=True)
     again = FuncGraph("again")

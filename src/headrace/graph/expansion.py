@@ -18,7 +18,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.device import merge as merged_device
-from headrace.base.traits import CALLS_FUNCTION, ENTER, NEXT_ITERATION
+from headrace.base.traits import CALLS_FUNCTION, CONTROL_FLOW, ENTER, NEXT_ITERATION
 from headrace.codec import protos as pb
 from headrace.graph import registry
 from headrace.graph.build import add_node
@@ -134,6 +134,7 @@ class Expansion:
         self._tensors: dict[Tensor, Tensor] = {}
         self._done: dict[Operation, Sequence[Operation]] = {}
         self._taken: set[str] = set()
+        self._flows = False
 
     # -- the nodes of a program ---------------------------------------------------------------
 
@@ -149,6 +150,7 @@ class Expansion:
         for graph in graphs:
             self.graph.share_library(graph)
         self._taken.update(op.name for op in ops)
+        self._flows = any(CONTROL_FLOW in op.traits for op in ops)
         known = set(ops)
         fed = set(feeds)
         for tensor in feeds:
@@ -222,6 +224,8 @@ class Expansion:
         waits = [each for control in controls for each in self._done.get(control, ())]
         inputs = [self._tensors[tensor] for tensor in op.inputs]
         site = Site(self, op.name, op.device, inputs, waits, None, 0, op._where)
+        if self._flows:
+            site.pivot = self._pivot(site)
         found = self._expanded(site, op)
         if has_effects(op):
             self.effects.extend(found.done)
@@ -231,6 +235,13 @@ class Expansion:
         kept = [tensor for tensor in op.outputs if tensor in named]
         if kept:
             self._keep_names(op, kept)
+
+    def _pivot(self, site: Site) -> Operation | None:
+        """What is there when the call is made, in its branch and iteration; None if nothing says when that is."""
+        for tensor in site.inputs:
+            if not tensor.dtype._is_ref_dtype:
+                return site.node("Identity", [tensor], "pivot", T=tensor.dtype.base_dtype)
+        return site.controls[0] if site.controls else None
 
     def _keep_names(self, op: Operation, kept: Sequence[Tensor]) -> None:
         """A node of the call's name that hands on those of its outputs; what it gives at other places nobody takes."""
