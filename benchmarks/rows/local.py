@@ -96,7 +96,10 @@ def while_loop(tf: Any, bench: Bench) -> None:
 def while_loop_v2(tf: Any, bench: Bench) -> None:
     """The same loop as one node: its condition and body are functions of the graph."""
     tf.enable_control_flow_v2()
-    _counting(tf, bench)
+    try:
+        _counting(tf, bench)
+    finally:
+        tf.disable_control_flow_v2()
 
 
 @row("cond", floors=[ARRAY_COPY])
@@ -109,7 +112,10 @@ def cond(tf: Any, bench: Bench) -> None:
 def cond_v2(tf: Any, bench: Bench) -> None:
     """The same decision as one node: its branches are functions of the graph."""
     tf.enable_control_flow_v2()
-    _choosing(tf, bench)
+    try:
+        _choosing(tf, bench)
+    finally:
+        tf.disable_control_flow_v2()
 
 
 def _many(tf: Any, bench: Bench, width: int, updates: bool) -> None:

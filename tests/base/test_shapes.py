@@ -89,7 +89,9 @@ def test_broadcast(a, b, want):
 
 
 def test_a_disagreement_names_both_sides_and_the_place():
-    with pytest.raises(ValueError, match=r"Dimension 0 .* but are 2 and 3: \[2,\?\] and \[3,4\]"):
+    with pytest.raises(
+        ValueError, match=r"Dimension 0 .* but are 2 and 3\. Shapes are \[2,\?\] and \[3,4\]"
+    ):
         shapes.merge((2, None), (3, 4))
     with pytest.raises(ValueError, match=r"equal rank, but are 1 and 2: \[2\] and \[3,4\]"):
         shapes.merge((2,), (3, 4))

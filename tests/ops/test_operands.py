@@ -241,8 +241,15 @@ def test_what_is_tested_elsewhere_exists() -> None:
 
 
 def test_most_ops_give_values_for_some_of_their_operands() -> None:
-    """Else the operands would be errors only, and the tests above empty."""
-    without = [spec.name for spec in every_op() if not gives_a_value(spec)]
+    """Else the operands would be errors only, and the tests above empty.
+
+    Datasets take datasets, which are no values that are fed: tests/library/test_datasets.py iterates them.
+    """
+    without = [
+        spec.name
+        for spec in every_op()
+        if not place(spec).startswith("data/dataset") and not gives_a_value(spec)
+    ]
     assert len(without) < len(NAMES) // 8, without
 
 

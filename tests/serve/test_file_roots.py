@@ -36,6 +36,25 @@ def printed(path: str) -> Any:
     return tf.print("new", output_stream=f"file://{path}")
 
 
+def elements(make: Callable[[str], Any], take: int = 1) -> Callable[[str], Any]:
+    """A fetch of the first element of a dataset of the file of that name."""
+
+    def fetch(path: str) -> Any:
+        return tf.data.experimental.get_single_element(make(path).take(take))
+
+    return fetch
+
+
+def of_database(path: str) -> Any:
+    return tf.data.experimental.SqlDataset("sqlite", path, "select 1", tf.int32)
+
+
+def of_database_by_its_older_op(path: str) -> Any:
+    of = {"output_types": [tf.int32], "output_shapes": [tf.TensorShape([])]}
+    dataset = get("ExperimentalSqlDataset")("sqlite", path, "select 1", **of)
+    return get("DatasetToSingleElement")(dataset, **of)
+
+
 USES: dict[str, Callable[[str], Any]] = {
     "ReadFile": tf.read_file,
     "WriteFile": written,
@@ -66,16 +85,23 @@ USES: dict[str, Callable[[str], Any]] = {
     "FixedUnigramCandidateSampler": lambda path: tf.random.fixed_unigram_candidate_sampler(
         [[0]], 1, 1, False, 1, vocab_file=path
     )[0],
+    "TextLineDataset": elements(tf.data.TextLineDataset),
+    "TFRecordDataset": elements(tf.data.TFRecordDataset),
+    "FixedLengthRecordDatasetV2": elements(lambda path: tf.data.FixedLengthRecordDataset(path, 1)),
+    "CacheDataset": elements(lambda path: tf.data.Dataset.range(1).cache(path)),
+    "SqlDataset": elements(of_database),
+    "ExperimentalSqlDataset": of_database_by_its_older_op,
     "CreateSummaryFileWriter": lambda path: get("CreateSummaryFileWriter")(
         get("SummaryWriter")(), path, 10, 10, ""
     ),
 }
 HARMLESS = {
     "IdentityReaderV2", "IdentityReader", "ShardedFilename", "ShardedFilespec", "CTCBeamSearchDecoder",
+    "TensorSliceDataset",
 }  # fmt: skip
 """Ops that open nothing."""
 
-PREFIXES = {"SaveV2", "MergeV2Checkpoints"}
+PREFIXES = {"SaveV2", "MergeV2Checkpoints", "CacheDataset"}
 """Ops whose files have longer names than they are given, so that a link of that name leads nowhere."""
 
 DIRECTORIES = {"LMDBReader", "CreateSummaryFileWriter"}
@@ -129,7 +155,7 @@ def test_every_op_that_uses_files_is_tried() -> None:
 
     def uses_files(name: str) -> bool:
         names = [arg.name for arg in OPS[name].inputs] + list(OPS[name].attrs)
-        words = ("file", "path", "output_stream", "directory", "prefix")
+        words = ("file", "path", "output_stream", "directory", "prefix", "data_source")
         return any(word in each for each in names for word in words) or (
             name.removesuffix("V2").endswith("Reader") or "File" in name
         )
