@@ -10,6 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.codec import protos as pb
+from headrace.graph.expansion import Expansion
 from headrace.graph.func_graph import FuncGraph
 from headrace.graph.function_def import normalized
 from headrace.graph.registry import get
@@ -438,6 +439,19 @@ def test_a_function_that_calls_itself_is_refused() -> None:
         x, y = tf.import_graph_def(proto, return_elements=["x:0", "y:0"])
         with pytest.raises(tf.errors.UnimplementedError, match="one calls itself"):
             run(y, {x: 1.0})
+
+
+def test_functions_that_become_too_many_nodes_are_refused() -> None:
+    function = Defun(tf.float32, func_name="f0")(lambda x: x + 1.0)
+    for number in range(1, 12):
+        inner = function
+        function = Defun(tf.float32, func_name=f"f{number}")(lambda x, inner=inner: inner(inner(x)))
+    x = tf.placeholder(tf.float32, [])
+    y = function(x)
+    expansion = Expansion(most=1000)
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="more than 1000 nodes"):
+        expansion.copy([x.op, y.op], {x.op: (), y.op: ()}, [], [y])
+    assert run(y, {x: 1.0}) == 2049.0
 
 
 def test_random_numbers_of_two_calls_differ() -> None:

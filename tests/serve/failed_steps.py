@@ -28,7 +28,9 @@ MOST_KB = 2048
 AT_ONCE = (
     2  # threads or connections more that happen to be in use at the same time, however many steps
 )
-OF_A_CONNECTION = 2  # descriptors on one host: its socket, and the memory file in which tensors pass
+OF_A_CONNECTION = (
+    2  # descriptors on one host: its socket, and the memory file in which tensors pass
+)
 SMALL, LARGE = 8, 100_000  # floats that each step is fed: a dozen of 120 that are kept are seen
 HUGE = 250_000  # the same of few steps
 SIZES = [SMALL, LARGE] if TIMES > 1 else [LARGE]  # both over one transport, in a soak over each

@@ -31,6 +31,9 @@ from headrace.graph.tensor import Tensor
 _DEEPEST = 100
 """So many calls inside each other may there be; a function that calls itself never ends to be replaced."""
 
+MOST_NODES = 1 << 20
+"""So many nodes may calls become: a few functions that call each other twice would fill any memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
@@ -122,7 +125,9 @@ class Site:
 class Expansion:
     """See the module header.  graph: where the copies are."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_NODES) -> None:
+        """most: nodes that it may have."""
+        self._most = most
         self.graph = Graph()
         self.graph.has_runtime_names = True
         self.graph.infer_shapes = False
@@ -268,7 +273,13 @@ class Expansion:
             self._tensors[tensor] = other
 
     def free_name(self, name: str) -> str:
-        """`name`, or one like it that nothing has."""
+        """`name`, or one like it that nothing has, for one more node.  Raises ResourceExhausted (too many)."""
+        if len(self.graph) >= self._most:
+            raise errors.resource_exhausted(
+                f"the functions that a step calls have more than {self._most} nodes, each call's counted; "
+                f"{name[:200]!r} would be one more",
+                node=name[:200],
+            )
         found, count = name, 0
         while found in self._taken:
             count += 1
