@@ -28,5 +28,6 @@ OTHER_REGISTRATIONS: dict[str, str] = {
     "(DecodeCSV|Parse.*) none": "what is parsed is no function of the defaults",
     "(LSTM|GRU)BlockCell function": "contrib's, as in 1.15",
     "(MaxPoolGradGradV2|I?RFFT3D) function": "they have one here",
+    "(Stateful)?PartitionedCall function": "TensorFlow's is in what tf.function makes, not with the op",
 }
 """Patterns of "OP registration", where registration is function, none or not registered."""

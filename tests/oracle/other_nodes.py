@@ -80,10 +80,12 @@ OTHER_NODES: dict[str, str] = {
 
 NO_NODES: list[str] = """
     tf.NoGradient tf.add_to_collection tf.add_to_collections tf.all_variables tf.as_dtype
-    tf.assert_proper_iterable tf.colocate_with tf.container tf.control_dependencies
+    tf.assert_proper_iterable tf.colocate_with tf.container tf.control_dependencies tf.control_flow_v2_enabled
     tf.debugging.get_log_device_placement tf.debugging.set_log_device_placement tf.device tf.dimension_at_index
-    tf.dimension_value tf.disable_resource_variables tf.disable_v2_behavior tf.disable_v2_tensorshape
-    tf.enable_eager_execution tf.enable_resource_variables tf.enable_v2_behavior tf.executing_eagerly
+    tf.dimension_value tf.disable_control_flow_v2 tf.disable_resource_variables tf.disable_v2_behavior
+    tf.disable_v2_tensorshape
+    tf.enable_control_flow_v2 tf.enable_eager_execution tf.enable_resource_variables tf.enable_v2_behavior
+    tf.executing_eagerly
     tf.get_collection tf.get_collection_ref tf.get_default_graph tf.get_default_session tf.get_logger
     tf.get_seed tf.get_variable_scope tf.global_variables tf.import_graph_def tf.init_scope
     tf.install_as_tensorflow tf.io.decode_proto tf.io.encode_proto tf.io.tf_record_iterator tf.io.write_graph

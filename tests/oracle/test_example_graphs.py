@@ -90,10 +90,14 @@ def test_the_graph_is_tensorflows(
 def test_every_example_is_compared() -> None:
     programs = {f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py")}
     compared = {source for source, _ in GRAPHS}
-    assert programs - compared == {
-        "examples/tls_cluster.py",  # the graph of secret_cluster.py
-        "examples/actor_learner.py",  # tf.layers is not in TensorFlow 2 without Keras 2
-    }
+    assert (
+        programs - compared
+        == {
+            "examples/tls_cluster.py",  # the graph of secret_cluster.py
+            "examples/actor_learner.py",  # tf.layers is not in TensorFlow 2 without Keras 2
+            "examples/dataset_from_csv.py",  # of functions whose names are counted: programs/datasets_functions.txt
+        }
+    )
 
 
 A = pb.NodeDef(name="a", op="Const")
