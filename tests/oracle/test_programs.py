@@ -61,7 +61,8 @@ def module(*names):
 TABLES = module("tensorflow.python.ops.lookup_ops")
 DEFUN = module("tensorflow.python.framework.function", "headrace.library.functions.defun")
 CALLS = module("tensorflow.python.ops.functional_ops", "headrace.library.functions.calls")
-LISTS = module("headrace.ops.data.tensor_list_calls", "tensorflow.python.ops.list_ops")
+OURS = tf.__name__ == "headrace"
+LISTS = module("headrace.ops.data.tensor_list_calls" if OURS else "tensorflow.python.ops.list_ops")
 REGISTRY = module("tensorflow.raw_ops", "headrace.graph.registry")
 
 def raw(op, **given):
