@@ -53,7 +53,7 @@ OTHER_SHAPES: dict[str, tuple[str, str]] = {
         """
         AdjustContrast BatchNormWithGlobalNormalization BatchToSpaceND Dequantize EnsureShape GatherTree
         MatrixDiagV2 MatrixDiagV3 MatrixSetDiagV2 MatrixSetDiagV3 MirrorPadGrad ParallelConcat ParseExample
-        RaggedTensorToTensor RandomPoisson ScatterNd SpaceToBatchND TopK
+        RaggedTensorFromVariant RaggedTensorToTensor RandomPoisson ScatterNd SpaceToBatchND TopK
         """,
     ),
     "other phrase": (

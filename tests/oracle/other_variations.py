@@ -21,12 +21,15 @@ OTHER_VALUES: dict[str, str] = {
     "FixedUnigramCandidateSampler vocab_file=b'x'": "the operands are looked at before the file",
     "FractionalMaxPoolGrad overlapping=True": "the output that is given is not compared with that of the input",
     "SampleDistortedBoundingBox min_object_covered=1.5": "a share above 1 is refused, as V2's is",
-    "SparseAdd Treal=(u?int.*|float16)": (
+    "SparseAdd Treal=(u?int.*|b?float16)": (
         "a threshold of another type is a number; TensorFlow reads it as one of the values' type"
     ),
     "SparseCross N=1": "the attrs of what is drawn do not fit: TensorFlow's numbers are what the memory holds",
+    "(TensorDataset|TensorSliceDataset|RandomDataset) metadata=b'x'": (
+        "what is noted for TensorFlow's profiler is not read here"
+    ),
     "TridiagonalSolve perturb_singular=True": "perturb_singular is Unimplemented, and says what to do",
 }
 
-AT_TIMES = {"SparseCross N=1", "SparseAdd Treal=(u?int.*|float16)"}
+AT_TIMES = {"SparseCross N=1", "SparseAdd Treal=(u?int.*|b?float16)"}
 """Those where what the memory of TensorFlow's process holds may be right."""

@@ -157,6 +157,8 @@ NO_DRAWS = {
     "ComputeAccidentalHits": "has seeds and draws nothing",
     "RandomGammaGrad": "has samples given",
     "StatelessRandomGetAlg": "says which generator",
+    "RandomDataset": "gives a dataset, whose numbers programs/datasets.txt compares",
+    "ExperimentalRandomDataset": "the same op by its older name",
     "RandomPoisson": "TensorFlow refuses it in graphs as new as these; RandomPoissonV2 has its kernel",
 }
 

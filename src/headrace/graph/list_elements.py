@@ -58,8 +58,13 @@ def says_elements(c: ShapeContext, kind: DType, shape: Shape) -> None:
     c.op.outputs[0].__dict__["_elements"] = (kind, shape)
 
 
-def static_element_shape(c: ShapeContext, arg: str) -> Shape:
-    """Of an input that is a shape, or the scalar -1 for one that is not known.  Raises ValueError for other scalars."""
+def static_element_shape(c: ShapeContext, arg: str, *, strict: bool = False) -> Shape:
+    """Of an input that is a shape, or the scalar -1 for one that is not known.  Raises ValueError for other scalars.
+
+    strict: also for one that only the step knows, and for what is neither scalar nor vector.
+    """
+    if strict:
+        c.with_rank_at_most(arg, 1)
     given = c.op.inputs[c.index(arg)]
     if given._raw is None:
         value = c.value(arg)
@@ -67,6 +72,11 @@ def static_element_shape(c: ShapeContext, arg: str) -> Shape:
     if given._raw:
         return c.shape_value(arg)
     value = c.value(arg)
+    if value is None and strict:
+        raise ValueError(
+            "Received a shape scalar with unknown static value.  A static value of '-1' is required to represent an "
+            f"unknown shape: {given.name} is computed in the step"
+        )
     if value is not None and int(value) != -1:
         raise ValueError(
             "Received an invalid shape scalar with a static value that is not '-1': "

@@ -44,13 +44,16 @@ def refused(tf: Any, here: Here, program: Callable[[Any], Any], op: str) -> Any:
         return [kind, op in text, node.name in text, before + session.run(tf.constant(1.0) + 1.0)]
 
 
-@unknown("RangeDataset")
+@unknown("SleepDataset")
 def data_sets(tf: Any) -> Any:
     made = tf.raw_ops.RangeDataset(
         start=tf.constant(0, tf.int64), stop=tf.constant(3, tf.int64), step=tf.constant(1, tf.int64),
         output_types=[tf.int64], output_shapes=[[]],
     )  # fmt: skip
-    return tf.raw_ops.DatasetCardinality(input_dataset=made)
+    late = tf.raw_ops.SleepDataset(
+        input_dataset=made, sleep_microseconds=tf.constant(1, tf.int64), output_types=[tf.int64], output_shapes=[[]]
+    )  # fmt: skip
+    return tf.raw_ops.DatasetCardinality(input_dataset=late)
 
 
 @unknown("ImageProjectiveTransformV2")

@@ -275,7 +275,7 @@ def concat_op(
     inputs="input_handle: variant; element_shape: shape_type; leading_dims: int64",
     outputs="tensor: element_dtype; lengths: int64",
     attrs=SHAPE_TYPE,
-    shape=lambda c: _joined(c, static_element_shape(c, "element_shape")),
+    shape=lambda c: _joined(c, static_element_shape(c, "element_shape", strict=True)),
     traits=MAKES,
 )
 def concat_v2_op(

@@ -69,7 +69,7 @@ def _popped(c: ShapeContext) -> list[Shape]:
 
 def _read(c: ShapeContext) -> Shape:
     known = known_elements(c, EXPECTED)
-    return shape_rules.merge(known, static_element_shape(c, "element_shape"))
+    return shape_rules.merge(known, static_element_shape(c, "element_shape", strict=True))
 
 
 def _set(c: ShapeContext) -> Shape:

@@ -151,15 +151,23 @@ def _(to: Site, node: Operation) -> Replaced:
 # -- branches ---------------------------------------------------------------------------------
 
 
+_HAVE_TRUTH = frozenset(
+    map(np.dtype, ("bool", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"))
+)
+
+
 @op("ToBool", inputs="input: T", outputs="output: bool", attrs="T: type", shape=scalar)
 def to_bool_op(xp: Any, input: Any) -> Any:
     """Whether a scalar is not zero, or a string not empty; of another shape, whether there are elements.
 
-    input: any shape.  output: [].
+    input: any shape.  output: [].  Raises InvalidArgument for a scalar of a type that has no truth.
     """
     array = np.asarray(input)
     if array.ndim:
         return np.bool_(array.size > 0)
+    if array.dtype != object and array.dtype not in _HAVE_TRUTH:
+        kind = dtypes.spelled(dtypes.from_numpy(array.dtype))
+        raise errors.invalid_argument(f"{kind} cannot be converted to a boolean; compare it with 0")
     value = array[()]
     return np.bool_(len(value) > 0 if isinstance(value, (bytes, str)) else value != 0)
 
