@@ -209,3 +209,17 @@ def test_who_brought_gradients_is_remembered_and_whose_are_there() -> None:
     assert len(there()) == 256
     assert "y" not in there()
     assert there()["299"]
+
+
+def test_who_takes_gradients_out_is_remembered() -> None:
+    made = DenseAccumulator("a", dtypes.float32, (), True)
+    assert made.describe()["takers"] == []
+    waits = made.take(1, "x")
+    assert [taker for taker, _ in made.describe()["takers"]] == ["x"]
+    assert waits.abandon(errors.cancelled("enough"))
+    for n in range(300):
+        made.apply(np.float32(1), 10**6, "y")
+        made.take(1, str(n))
+    takers = dict(made.describe()["takers"])
+    assert len(takers) == 256
+    assert "x" not in takers

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.codec import protos as pb
-from headrace.serve.observe.barriers import missing, who_is_missing
+from headrace.serve.observe.barriers import missing, missing_takers, who_is_missing, who_took
 from headrace.serve.observe.blocked import values
 from headrace.serve.observe.causes import likely_cause
 
@@ -207,3 +207,17 @@ def test_whose_gradients_are_missing_follows_from_who_brought_some_and_who_answe
 ) -> None:
     assert who_is_missing(state, mute).replace("/job:worker/replica:0/task:", "") == text
     assert [task[-1] for task in missing(state, mute)] == gone
+
+
+def test_nobody_takes_gradients_out_if_no_task_answers_that_did() -> None:
+    state = accumulator(("0", True), ("1", True))
+    assert not missing_takers(state, silent("worker:0"))  # nobody ever did
+    state.taker.add(session="a", task="/job:worker/replica:0/task:0", ago_s=3)
+    assert not missing_takers(state, silent("worker:1"))
+    assert missing_takers(state, silent("worker:0")) == ("/job:worker/replica:0/task:0",)
+    assert who_took(state, silent("worker:0")) == (
+        "nobody takes gradients out any more, which was for /job:worker/replica:0/task:0, which does not answer"
+    )
+    state.taker.add(session="b", task="/job:worker/replica:0/task:1", ago_s=1)
+    assert not who_took(state, silent("worker:0"))
+    assert len(missing_takers(state, silent("worker:0", "worker:1"))) == 2

@@ -23,7 +23,7 @@ from headrace.base.traits import (
 from headrace.client.producers import Producer
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
-from headrace.serve.observe.barriers import missing, who_is_missing
+from headrace.serve.observe.barriers import missing, missing_takers, who_is_missing, who_took
 from headrace.serve.observe.blocked import BlockedStep, value
 from headrace.serve.observe.causes import certain_cause, likely_cause, meant
 
@@ -64,8 +64,7 @@ def late_at_barrier(reply: pb.InspectResponse, graph: Graph, op: Operation) -> s
     """Whose gradients `op` waits for, a take of them or of what is made from them; "" if it is for something else."""
     silent = {task.task: task.silent for task in reply.task if task.silent}
     barriers = [state for task in reply.task for state in task.barrier]
-    barrier = _Why([], silent, graph, [], None, barriers).barrier_of(op)
-    return "" if barrier is None else who_is_missing(barrier, silent)
+    return _Why([], silent, graph, [], None, barriers).late(op)
 
 
 def producers_of(graph: Graph, started: Iterable[Any]) -> list[Producer]:
@@ -119,7 +118,7 @@ class _Why:
         ours = self._of_producers(state, queue, seen | {state.node})
         if not ours:
             barrier = self._barrier(queue)
-            late = "" if barrier is None else who_is_missing(barrier, self._silent)
+            late = "" if barrier is None else self._late(barrier)
             if late and barrier is not None:
                 return f"what fills it waits for {barrier.kind} {barrier.name!r}: {late}"
             return theirs + self._itself(theirs, queue, ENQUEUES)
@@ -133,7 +132,23 @@ class _Why:
         takes = state.kind.startswith("dequeue")
         queue = _queue_of(op) if op is not None and takes else None
         barrier = state.resource if queue is None else self._barrier(queue)
-        return () if barrier is None else missing(barrier, self._silent)
+        if barrier is None:
+            return ()
+        took = () if queue is None else missing_takers(barrier, self._silent)
+        return took or missing(barrier, self._silent)
+
+    def late(self, op: Operation) -> str:
+        """Whom `op` waits for at a barrier, a take of gradients or of what is made from them; "" if it is for something
+        else.
+        """
+        barrier = self.barrier_of(op)
+        if barrier is None:
+            return ""
+        return self._late(barrier) if DEQUEUES in op.traits else who_is_missing(barrier, self._silent)
+
+    def _late(self, barrier: pb.ResourceState) -> str:
+        """Who keeps what is made from gradients from being made."""
+        return who_took(barrier, self._silent) or who_is_missing(barrier, self._silent)
 
     def barrier_of(self, op: Operation) -> pb.ResourceState | None:
         """The accumulator that a node takes from, or that fills the queue which it takes from."""

@@ -143,11 +143,13 @@ def _check_taken(found: Any, dtype: DType) -> None:
         )
 
 
-def _take_gradient(xp: Any, handle: Any, num_required: Any, *, dtype: DType) -> Pending[Any]:
+def _take_gradient(
+    ctx: KernelContext, handle: Any, num_required: Any, *, dtype: DType
+) -> Pending[Any]:
     """The sum or mean of all gradients, waiting for num_required [] of them."""
     found = _accumulator_of(handle, DenseAccumulator)
     _check_taken(found, dtype)
-    pending: Pending[Any] = found.take(_scalar("num_required", num_required))
+    pending: Pending[Any] = found.take(_scalar("num_required", num_required), ctx.step.owner)
     return pending
 
 
@@ -229,14 +231,14 @@ def sparse_apply_gradient_op(
     differentiable=False,
 )
 def sparse_take_gradient_op(
-    xp: Any, handle: Any, num_required: Any, *, dtype: DType
+    ctx: KernelContext, handle: Any, num_required: Any, *, dtype: DType
 ) -> Pending[Any]:
     """The sum or mean of all gradients, waiting for num_required [] of them: indices [n],
     values [n, ...] and the shape [rank] of the whole, -1 where it is not known.
     """
     found = _accumulator_of(handle, SparseAccumulator)
     _check_taken(found, dtype)
-    pending: Pending[Any] = found.take(_scalar("num_required", num_required))
+    pending: Pending[Any] = found.take(_scalar("num_required", num_required), ctx.step.owner)
     return pending
 
 

@@ -460,6 +460,7 @@ class DataIterator(WaitingResource):
             "state": state,
             "waiting": waiting,
             "contributors": [],
+            "takers": [],
         }
 
 

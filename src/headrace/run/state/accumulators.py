@@ -29,7 +29,7 @@ from headrace.run.queues.columns import Array
 from headrace.run.state.wait_queues import WAIT, WaitingResource, WaitQueue
 from headrace.run.uninterrupted import changes
 
-_MOST_CONTRIBUTORS: Final = 256  # that are remembered; those longest silent are forgotten
+_MOST_REMEMBERED: Final = 256  # of those who give, and who take; those longest silent are forgotten
 
 
 @changes
@@ -48,6 +48,7 @@ class _Accumulator(WaitingResource):
         self._dropped = 0
         self._latest: dict[str, tuple[float, int]] = {}  # when, and after how many takes
         self._taken = 0
+        self._takers: dict[str, float] = {}  # when
 
     def set_global_step(self, step: int) -> None:
         """Gradients of earlier steps are dropped from now on; those that are there stay."""
@@ -58,8 +59,8 @@ class _Accumulator(WaitingResource):
         """How many gradients are there."""
         return self._count
 
-    def take(self, count: int) -> Pending[Any]:
-        """Remove the sum or mean of all gradients, once there are `count`.
+    def take(self, count: int, taker: str = "") -> Pending[Any]:
+        """Remove the sum or mean of all gradients, once there are `count`, for `taker`.
 
         Rejected with: InvalidArgument (count < 1).
         """
@@ -69,6 +70,9 @@ class _Accumulator(WaitingResource):
                     f"Argument num_required must be positive, but was {count}: that of a take_grad from {self}"
                 )
             )
+
+        with self._lock:
+            _remember(self._takers, taker, time.monotonic())
 
         def attempt() -> Any:
             if self._count < count:
@@ -105,10 +109,7 @@ class _Accumulator(WaitingResource):
         self._note(giver, self._latest.get(giver, (0.0, -1))[1])
 
     def _note(self, giver: str, taken: int) -> None:
-        latest = self._latest
-        if giver not in latest and len(latest) >= _MOST_CONTRIBUTORS:
-            del latest[min(latest, key=latest.__getitem__)]
-        latest[giver] = time.monotonic(), taken
+        _remember(self._latest, giver, (time.monotonic(), taken))
 
     def contributors(self) -> list[tuple[str, float, bool]]:
         """As `WaitingResource.contributors`."""
@@ -117,6 +118,11 @@ class _Accumulator(WaitingResource):
             (giver, now - when, taken == self._taken and self._count > 0)
             for giver, (when, taken) in self._latest.items()
         ]
+
+    def takers(self) -> list[tuple[str, float]]:
+        """As `WaitingResource.takers`."""
+        now = time.monotonic()
+        return [(taker, now - when) for taker, when in self._takers.items()]
 
     @abstractmethod
     def _result(self) -> Any:
@@ -255,6 +261,13 @@ class SparseAccumulator(_Accumulator):
             values = divided(values, counts.reshape(-1, *[1] * (values.ndim - 1)))
         shape = (None, *values.shape[1:]) if self.shape is None else self.shape
         return indices, values, np.array([-1 if d is None else d for d in shape], np.int64)
+
+
+def _remember(latest: dict[str, Any], who: str, what: float | tuple[float, int]) -> None:
+    """Keep that of the latest; `what` begins with the time."""
+    if who not in latest and len(latest) >= _MOST_REMEMBERED:
+        del latest[min(latest, key=latest.__getitem__)]
+    latest[who] = what
 
 
 def merge(left: Array, right: Array) -> tuple[Array, Array, Array]:

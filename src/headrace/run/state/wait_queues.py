@@ -72,6 +72,10 @@ class WaitingResource(Resource):
         """
         return []
 
+    def takers(self) -> list[tuple[str, float]]:
+        """Who takes out what others bring here: sessions, seconds since their latest.  Called under the lock."""
+        return []
+
     def describe(self) -> dict[str, Any]:
         """A snapshot for people: the state, who waits for what since when, and who brings it."""
         with self._lock:
@@ -83,6 +87,7 @@ class WaitingResource(Resource):
                 "state": self.state(),
                 "waiting": waiting,
                 "contributors": self.contributors(),
+                "takers": self.takers(),
             }
 
     def wait_in(self, queue: WaitQueue, kind: str, attempt: Try) -> Pending[Any]:

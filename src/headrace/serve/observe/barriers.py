@@ -1,7 +1,7 @@
 """Barriers: whose gradients an accumulator lacks that several tasks bring theirs to.
 
-It knows the sessions that ever brought one, and their masters' tasks.  A task of the same job that does not answer is
-taken for one of them.
+It knows the sessions that ever brought one or took them out, and their masters' tasks.  A task of the same job that
+does not answer is taken for one that brings some.
 Called by: serve.observe.causes, serve.observe.blocked, client.blocked.  Pure.
 """
 
@@ -32,6 +32,20 @@ def missing(accumulator: pb.ResourceState, silent: Mapping[str, str]) -> tuple[s
     """The tasks for which all others wait; none as long as one that answers has not brought what it is to."""
     absent = _absent(accumulator, silent)
     return tuple(absent) if all(who in silent for who in absent) else ()
+
+
+def who_took(accumulator: pb.ResourceState, silent: Mapping[str, str]) -> str:
+    """Why nobody takes gradients out any more, as far as that is known; "" if somebody may."""
+    return "; ".join(
+        f"nobody takes gradients out any more, which was for {who}, which {silent[who]}"
+        for who in missing_takers(accumulator, silent)
+    )
+
+
+def missing_takers(accumulator: pb.ResourceState, silent: Mapping[str, str]) -> tuple[str, ...]:
+    """The tasks that took gradients out, if none of them answers."""
+    takers = {each.task or f"session {each.session}" for each in accumulator.taker}
+    return tuple(sorted(takers)) if takers <= silent.keys() else ()
 
 
 def _absent(accumulator: pb.ResourceState, silent: Mapping[str, str]) -> dict[str, float | None]:

@@ -194,6 +194,8 @@ def resource_state(resource: Resource, who: Who) -> pb.ResourceState:
         found.state = described["state"]
         for session, ago_s, there in described["contributors"]:
             found.contributor.add(session=session, ago_s=ago_s, there=there)
+        for session, ago_s in described["takers"]:
+            found.taker.add(session=session, ago_s=ago_s)
         _add_waiters(found, [info for info in described["waiting"] if info is not None], who)
     elif isinstance(resource, Reader):
         found.state = f"{resource.records_produced()} records read, {resource.work_units_completed()} items done"

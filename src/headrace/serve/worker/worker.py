@@ -550,8 +550,9 @@ class Worker(CancelsCalls, ChangesAtOnce, Logged, NoCollectives):
         state.session.extend(self.session_states())
         masters = {session.handle: session.master for session in sessions}
         shown = [*state.barrier, *state.resource, *(each.resource for each in state.blocked)]
-        for contributor in (each for resource in shown for each in resource.contributor):
-            contributor.task = masters.get(contributor.session, "")
+        for resource in shown:
+            for member in (*resource.contributor, *resource.taker):
+                member.task = masters.get(member.session, "")
         for kind in list(self._running.values()):
             if kind.direct and kind.counted:
                 state.direct_steps[kind.session.handle] += 1
