@@ -189,11 +189,7 @@ def test_who_waits_in_a_barrier_for_a_worker_that_was_killed_is_told_whom_the_lo
         gone = f"/job:worker/replica:0/task:{victim[-1]}"
         waits.wait_for(
             "the name of the other",
-            lambda: [
-                x
-                for x in waits.log
-                if f"{gone}, which does not answer" in x
-            ],
+            lambda: [x for x in waits.log if f"{gone}, which does not answer" in x],
         )
         job.start(victim).wait_for_steps(2)
         waits.wait_for_steps(2, len(waits.lines))

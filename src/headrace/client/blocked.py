@@ -144,7 +144,9 @@ class _Why:
         barrier = self.barrier_of(op)
         if barrier is None:
             return ""
-        return self._late(barrier) if DEQUEUES in op.traits else who_is_missing(barrier, self._silent)
+        return (
+            self._late(barrier) if DEQUEUES in op.traits else who_is_missing(barrier, self._silent)
+        )
 
     def _late(self, barrier: pb.ResourceState) -> str:
         """Who keeps what is made from gradients from being made."""
