@@ -88,7 +88,7 @@ $(BIN)/python:
 
 $(VENV)/installed: pyproject.toml | $(BIN)/python
 	@echo "installing headrace into $(VENV)"
-	@$(BIN)/python $(PIP) -e .
+	@$(BIN)/python $(PIP) -e '.[terminal]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

@@ -17,8 +17,10 @@ from headrace.tools.demo import data
 from headrace.tools.demo.collect import Collector, Live
 from headrace.tools.demo.evaluate import Evaluation
 from headrace.tools.demo.messages import Message, emit, parse
-from headrace.tools.demo.view import View, sparkline, trainer_text
+from headrace.tools.demo.plain_view import PlainView
+from headrace.tools.demo.rich_view import RichView, sparkline, trainer_text
 from headrace.tools.report.record import Queue, Record
+from headrace.tools.terminal import PlainConsole
 
 HEADER = ",".join([f"pixel_{i}" for i in range(64)] + ["label"])
 ROW = ",".join(["1"] * 64)
@@ -166,7 +168,7 @@ def test_a_sparkline_ends_with_the_latest_value(
 def test_the_display_fits_a_terminal_of_80_columns(collector: Collector) -> None:
     out = io.StringIO()
     console = Console(file=out, width=80, highlight=False)
-    with View(console, collector, total=50_000, capacity=2000) as view:
+    with RichView(console, collector, total=50_000, capacity=2000) as view:
         for i in range(2000):
             collector.take("worker 0", step(100 + i * 0.01, i, loss=2.5))
         collector.take_depth(101.0, 2000)
@@ -175,6 +177,18 @@ def test_the_display_fits_a_terminal_of_80_columns(collector: Collector) -> None
     assert all(len(line) <= 80 for line in lines)
     assert "2,000 waiting" in out.getvalue()
     assert "step 2,000" in next(line for line in lines if "worker 0" in line)
+
+
+def test_without_rich_there_is_a_line_for_each_tenth(collector: Collector) -> None:
+    out = io.StringIO()
+    with PlainView(PlainConsole(out), collector, total=100_000) as view:
+        for i in range(2000):
+            collector.take("worker 0", step(100 + i * 0.01, i, loss=2.5))
+            view.refresh()
+        collector.take_depth(101.0, 2000)
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 10
+    assert lines[0] == "  10,000 of 100,000 examples; worker 0 loss 2.5000"
 
 
 def shards(directory: Path) -> None:

@@ -24,6 +24,8 @@ from headrace.codec import protos as pb
 from headrace.serve.connect import local_servers
 from headrace.serve.rpc.limits import LIMITS
 from headrace.tools.commands import ExitCode
+from headrace.tools.inspection import plain_layout, rich_layout
+from headrace.tools.inspection.layout import grid, line
 from headrace.tools.inspection.snapshot import Rates, Snapshot, _rates, queue_key
 from headrace.tools.inspection.tables import everything, live
 from headrace.tools.main import main
@@ -206,7 +208,7 @@ def crowded() -> Snapshot:
 
 def rendered(width: int, height: int, what: Any) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, highlight=False)
-    console.print(what)
+    console.print(rich_layout.drawn(what))
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
 
 
@@ -221,6 +223,52 @@ def test_tables_keep_to_the_width(width: int) -> None:
     assert "20 s Dequeue" in text
     whole = "\n".join(rendered(width, 50, everything(crowded(), width, None)))
     assert "more (--all" not in whole
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_plain_tables_keep_to_the_width_too(width: int) -> None:
+    text = plain_layout.drawn(everything(crowded(), width), width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert "… and 10 more (--all, --json)" in text
+    assert sum(line.startswith("ps:0 ") for line in lines) > 70
+    assert re.search(r"^worker:11 +x:1 +silent", text, re.MULTILINE)
+    assert "20 s Dequeue" in text
+
+
+def test_plain_tables_align_wide_characters_and_give_way_in_flexible_columns() -> None:
+    rows = [["one", "深い川の水車小屋", "7"], ["three", "short", "1,000"]]
+    table = grid("Things", ["name", "~what", ">count"], rows, "")
+    assert plain_layout.drawn([table], 80).splitlines() == [
+        "Things",
+        "name   what              count",
+        "------------------------------",
+        "one    深い川の水車小屋      7",
+        "three  short             1,000",
+    ]
+    assert plain_layout.drawn([table], 22).splitlines()[3:] == [
+        "one    深い川…       7",
+        "three  short     1,000",
+    ]
+    assert plain_layout.drawn([line("a b c d", indent=2, wraps=True)], 5) == "  a b\n  c d\n"
+
+
+@pytest.fixture
+def without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "rich"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "rich", None)
+    monkeypatch.setenv("COLUMNS", "90")
+
+
+@pytest.mark.usefixtures("without_rich", "running")
+def test_the_commands_print_plain_text_without_rich(cluster: Cluster) -> None:
+    code, out, err = run("inspect", cluster.target("ps:0"))
+    assert (code, err) == (ExitCode.OK, "")
+    assert re.search(r"^ps:0 +inputs/examples +·+ +5\+4/100", out, re.MULTILINE)
+    code, out, err = run("top", cluster.target("ps:0"), "--count", "2", "--interval", "0.05")
+    assert (code, err) == (ExitCode.OK, "")
+    assert out.count("2 tasks, 1 session, ") == 2
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40)])

@@ -7,7 +7,7 @@ the one before.  Whatever happens, everything it started is stopped before it re
 
 Called by: demo.command.
 Threads: the main one takes events from a queue; those of `Processes`; one that samples the depth
-of the queue.  rich has one for its display.
+of the queue.  rich, if there is one, has one for its display.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
 
-from rich.console import Console
-
 import headrace as tf
 from headrace.run.thread_group import ThreadGroup
+from headrace.tools import terminal
 from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError
 from headrace.tools.demo import data, model
 from headrace.tools.demo.cluster import (
@@ -50,9 +49,10 @@ from headrace.tools.demo.collect import Collector
 from headrace.tools.demo.evaluate import evaluate
 from headrace.tools.demo.messages import parse
 from headrace.tools.demo.trainer import LOSS_TAG
-from headrace.tools.demo.view import View
+from headrace.tools.demo.views import View, view_on
 from headrace.tools.report.page import render
 from headrace.tools.report.record import Client, Queue, Record, Task
+from headrace.tools.terminal import Console
 from headrace.training.timeline import Timeline
 
 JOBS = {"ps": 1, "worker": 2}
@@ -108,7 +108,7 @@ class Outcome:
 def run(args: argparse.Namespace, streams: Streams) -> int:
     """What `demo.command` promises of the exit code."""
     plan = _plan(args)
-    console = Console(file=streams.out, highlight=False)
+    console: Console = terminal.rich_console(streams.out) or terminal.PlainConsole(streams.out)
     with _signals_interrupt() as received:
         try:
             outcome = _run(plan, console)
@@ -199,7 +199,7 @@ def _run(plan: Plan, console: Console) -> Outcome:
             console.print(
                 f"  {client.name:<19}  session on {client.task}  [dim]pid {client.pid}[/]"
             )
-        with View(console, collector, plan.examples, model.CAPACITY) as view:
+        with view_on(console, collector, plan.examples, model.CAPACITY) as view:
             _watch(processes, cluster, collector, view)
         pixels, labels = data.read_digits(plan.digits.test)
         evaluation = evaluate(tf.train.ClusterSpec(cluster.jobs), pixels, labels)

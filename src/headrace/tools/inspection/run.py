@@ -1,7 +1,7 @@
 """The commands `headrace inspect` and `headrace top`.
 
 Called by: main, which imports this for every command: what the commands need they import themselves.
-Threads: the caller's; rich draws in it too.
+Threads: the caller's.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ def _add_top(parser: argparse.ArgumentParser) -> None:
 @command("inspect", "show what a cluster has, and which steps are blocked and why", _add_inspect)
 def inspect(args: argparse.Namespace, streams: Streams) -> int:
     """Exit code 1 if the server does not answer, or is TensorFlow's and cannot say."""
-    from rich.console import Console
-
+    from headrace.tools.inspection.screens import screen_on
     from headrace.tools.inspection.snapshot import Observer, as_data
     from headrace.tools.inspection.tables import everything
 
@@ -66,32 +65,30 @@ def inspect(args: argparse.Namespace, streams: Streams) -> int:
         json.dump(as_data(snapshot), streams.out, indent=2)
         streams.out.write("\n")
     else:
-        console = Console(file=streams.out, highlight=False)
-        console.print(everything(snapshot, console.width, None if args.all else 40))
+        screen = screen_on(streams.out)
+        width, _ = screen.size
+        screen.show(everything(snapshot, width, None if args.all else 40))
     return ExitCode.OK
 
 
 @command("top", "show live what a cluster does; Ctrl-C ends it", _add_top)
 def top(args: argparse.Namespace, streams: Streams) -> int:
     """Ends by Ctrl-C or SIGTERM, or after --count looks; the terminal is then as it was."""
-    from rich.console import Console
-    from rich.live import Live
-
+    from headrace.tools.inspection.screens import screen_on
     from headrace.tools.inspection.snapshot import Observer
     from headrace.tools.inspection.tables import live
 
     settle(args)
     if args.interval < _LEAST_S:
         raise UsageError(f"--interval {args.interval:g} is less than {_LEAST_S:g} s")
-    console = Console(file=streams.out, highlight=False)
+    screen = screen_on(streams.out)
     looks = 0
     with Observer(args.target) as observer, _terminated_like_interrupted():
         snapshot = observer.look()  # an error is shown on the screen that was there
-        with Live(console=console, screen=console.is_terminal, auto_refresh=False) as screen:
+        with screen.live() as replace:
             try:
                 while True:
-                    width, height = console.size
-                    screen.update(live(snapshot, width, height), refresh=True)
+                    replace(live(snapshot, *screen.size))
                     looks += 1
                     if args.count is not None and looks >= args.count:
                         break

@@ -1,6 +1,6 @@
 """A snapshot in a terminal: tables that fit into 80 columns and use more.
 
-Called by: run.  Pure: from a Snapshot to what rich prints.
+Called by: run.  Pure: from a Snapshot to a layout.
 """
 
 from __future__ import annotations
@@ -8,15 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from headrace.base import dtypes
 from headrace.codec import protos as pb
 from headrace.serve.observe.blocked import BlockedStep, seconds
+from headrace.tools.inspection.layout import Cell, Line, Part, grid, line
 from headrace.tools.inspection.snapshot import (
     Rates,
     Snapshot,
@@ -35,116 +30,73 @@ LONG_S = 1.0
 _BAR = 8
 _MOST_ROWS = 40
 
-Row = Sequence[RenderableType]
+Row = Sequence[Cell]
 
 
-def everything(snapshot: Snapshot, width: int, most_rows: int | None = _MOST_ROWS) -> Group:
+def everything(snapshot: Snapshot, width: int, most_rows: int | None = _MOST_ROWS) -> list[Part]:
     """All tables that are not empty.  most_rows: of each, None for all."""
-    parts = [
-        _tasks(snapshot, width),
+    return _apart(
+        _tasks(snapshot, width, most_rows),
         _sessions(snapshot, width, most_rows),
         _containers(snapshot, most_rows),
-        _variables(snapshot, width, most_rows),
+        _variables(snapshot, most_rows),
         _queues(snapshot, width, most_rows),
         _others(snapshot, most_rows),
         blocked(snapshot.blocked(), most_rows),
-    ]
-    return _apart([part for part in parts if part is not None])
+    )
 
 
-def _apart(parts: Sequence[RenderableType]) -> Group:
-    """One below the other, with a line between."""
-    spaced: list[RenderableType] = []
-    for part in parts:
-        spaced += [part, Text("")]
-    return Group(*spaced[:-1])
+def _apart(*groups: list[Part]) -> list[Part]:
+    """Those that are not empty, with a line between."""
+    spaced: list[Part] = []
+    for group in groups:
+        spaced += [line(), *group] if spaced and group else group
+    return spaced
 
 
-def live(snapshot: Snapshot, width: int, height: int) -> Group:
+def live(snapshot: Snapshot, width: int, height: int) -> list[Part]:
     """What fits on a screen, the most telling first: blocked steps, queues, tasks, sessions."""
     steps = [step for step in snapshot.blocked() if step.waited_s >= LONG_S]
     left = max(4, height - 3)
-    head = Text.assemble(
+    head = line(
         (f" {snapshot.target} ", "reverse"),
         f"  {_count(len(snapshot.tasks), 'task')}, {_count(len(list(snapshot.sessions)), 'session')}, ",
         f"{_count(sum(task.steps for task in snapshot.tasks), 'step')} under way, ",
         (f"{len(steps)} blocked", "bold yellow" if steps else "green"),
-        overflow="ellipsis",
-        no_wrap=True,
     )
-    parts: list[RenderableType] = [head]
     tasks = _tasks(snapshot, width, max(1, left // 4), brief=True)
     queues = _queues(snapshot, width, max(1, left // 3), most_moving=True)
     for part, rows in ((tasks, len(snapshot.tasks)), (queues, _number(snapshot, is_queue))):
-        if part is not None:
-            parts.append(part)
+        if part:
             left -= min(rows, left // 3) + 4
     found = blocked(steps, max(1, left // 4))
     sessions = _sessions(snapshot, width, max(1, left // 4))
-    parts += [part for part in (found, sessions) if part is not None]
-    return _apart(parts)
+    return _apart([head], tasks, queues, found, sessions)
 
 
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def _table(title: str, *columns: str) -> Table:
-    """A title and columns.  One that begins with ">" is of numbers; what is in one with "~" gives way
-    when there is not enough room.
-    """
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        header_style="dim",
-    )
-    for column in columns:
-        table.add_column(
-            column.lstrip(">~"),
-            justify="right" if column.startswith(">") else "left",
-            no_wrap=not column.startswith("~"),
-            overflow="ellipsis",
-        )
-    return table
-
-
-def _filled(table: Table, rows: Sequence[Row], most: int | None) -> Table | None:
-    """None if there is nothing to show."""
+def _table(title: str, columns: Sequence[str], rows: Sequence[Row], most: int | None) -> list[Part]:
+    """Nothing if there is nothing to show.  columns: see `layout.grid`."""
     if not rows:
-        return None
-    shown = rows if most is None or len(rows) <= most else rows[:most]
-    flexible = [not column.no_wrap for column in table.columns]
-    for row in shown:
-        table.add_row(
-            *[_short(cell) if gives else cell for cell, gives in zip(row, flexible, strict=True)]
-        )
-    if len(shown) < len(rows):
-        table.caption = f"… and {len(rows) - len(shown)} more (--all, --json)"
-        table.caption_justify = "left"
-    return table
-
-
-def _short(cell: RenderableType) -> Text:
-    """In one line, however short that is."""
-    found = cell.copy() if isinstance(cell, Text) else Text(str(cell))
-    found.no_wrap, found.overflow = True, "ellipsis"
-    return found
+        return []
+    shown = rows if most is None else rows[:most]
+    more = len(rows) - len(shown)
+    return [grid(title, columns, shown, f"… and {more} more (--all, --json)" if more else "")]
 
 
 def _tasks(
     snapshot: Snapshot, width: int, most: int | None = None, brief: bool = False
-) -> RenderableType | None:
+) -> list[Part]:
     wide = width >= WIDE
-    table = _table("Tasks", "task", "~address", "~process", ">up", ">steps", ">sessions", ">state")
+    columns = ["task", "~address", "~process", ">up", ">steps", ">sessions", ">state"]
     rows: list[Row] = []
     for task in snapshot.tasks:
         size = sum(resource.bytes for resource in task.resource)
         process = f"{task.pid} on {task.host}" if wide else str(task.pid)
         if task.silent:
-            rows.append([_task(task.task), task.address, Text("silent", "red"), *[""] * 4])
+            rows.append([_task(task.task), task.address, line(("silent", "red")), *[""] * 4])
             continue
         rows.append(
             [
@@ -158,33 +110,33 @@ def _tasks(
             ]
         )
     silent = [
-        Text(f"{_task(task.task)} {task.silent}", "red") for task in snapshot.tasks if task.silent
+        line((f"{_task(task.task)} {task.silent}", "red"), wraps=not brief)
+        for task in snapshot.tasks
+        if task.silent
     ]
-    if brief:
-        silent = [_short(text) for text in silent]
-    filled = _filled(table, rows, most)
-    return None if filled is None else Group(filled, *silent[:most])
+    table = _table("Tasks", columns, rows, most)
+    return [*table, *silent[:most]] if table else []
 
 
-def _sessions(snapshot: Snapshot, width: int, most: int | None) -> Table | None:
+def _sessions(snapshot: Snapshot, width: int, most: int | None) -> list[Part]:
     wide = width >= WIDE
-    table = _table("Sessions", "session", "master", "~client", ">age", ">nodes", ">steps")
+    columns = ["session", "master", "~client", ">age", ">nodes", ">steps"]
     rows: list[Row] = [
         [
             session.handle if wide else session.handle[:8],
             _task(task.task),
-            session.client or Text("does not say", "dim"),
+            session.client or line(("does not say", "dim")),
             _duration(session.age_s),
             str(session.nodes),
             str(session.steps),
         ]
         for task, session in snapshot.sessions
     ]
-    return _filled(table, rows, most)
+    return _table("Sessions", columns, rows, most)
 
 
-def _containers(snapshot: Snapshot, most: int | None) -> Table | None:
-    table = _table("Containers", "task", "~container", ">variables", ">queues", ">others", ">bytes")
+def _containers(snapshot: Snapshot, most: int | None) -> list[Part]:
+    columns = ["task", "~container", ">variables", ">queues", ">others", ">bytes"]
     rows: list[Row] = []
     for task in snapshot.tasks:
         ordered = sorted(task.resource, key=lambda each: each.container)
@@ -201,11 +153,11 @@ def _containers(snapshot: Snapshot, most: int | None) -> Table | None:
                     _bytes(sum(each.bytes for each in kept)),
                 ]
             )
-    return _filled(table, rows, most)
+    return _table("Containers", columns, rows, most)
 
 
-def _variables(snapshot: Snapshot, width: int, most: int | None) -> Table | None:
-    table = _table("Variables", "task", "~variable", "dtype", "~shape", ">bytes")
+def _variables(snapshot: Snapshot, most: int | None) -> list[Part]:
+    columns = ["task", "~variable", "dtype", "~shape", ">bytes"]
     found = [(task, each) for task, each in snapshot.resources if is_variable(each)]
     found.sort(key=lambda pair: -pair[1].bytes)
     rows: list[Row] = []
@@ -216,20 +168,20 @@ def _variables(snapshot: Snapshot, width: int, most: int | None) -> Table | None
             if shape is None
             else f"[{', '.join('?' if s is None else str(s) for s in shape)}]"
         )
-        size: RenderableType = _bytes(variable.bytes)
+        size: Cell = _bytes(variable.bytes)
         if not variable.initialized:
-            size = Text("uninitialized", "yellow")
+            size = line(("uninitialized", "yellow"))
         dtype = dtypes.as_dtype(variable.dtype).name
-        rows.append([_task(task.task), _name(variable), dtype, Text(text), size])
-    return _filled(table, rows, most)
+        rows.append([_task(task.task), _name(variable), dtype, text, size])
+    return _table("Variables", columns, rows, most)
 
 
 def _queues(
     snapshot: Snapshot, width: int, most: int | None, most_moving: bool = False
-) -> Table | None:
+) -> list[Part]:
     wide = width >= WIDE
-    columns = ["task", "~queue", *(["kind"] if wide else []), "", ">elements", ">in/s", ">out/s"]
-    table = _table("Queues", *columns, "waiting", "notes")
+    kind = ["kind"] if wide else []
+    columns = ["task", "~queue", *kind, "", ">elements", ">in/s", ">out/s", "waiting", "notes"]
     found = [(task, each) for task, each in snapshot.resources if is_queue(each)]
     if most_moving:
         found.sort(key=lambda pair: -_moves(snapshot.rates.get(queue_key(*pair))))
@@ -249,47 +201,45 @@ def _queues(
                 _notes(queue),
             ]
         )
-    return _filled(table, rows, most)
+    return _table("Queues", columns, rows, most)
 
 
-def _others(snapshot: Snapshot, most: int | None) -> Table | None:
-    table = _table("Others", "task", "~kind", "~name", "~state")
+def _others(snapshot: Snapshot, most: int | None) -> list[Part]:
+    columns = ["task", "~kind", "~name", "~state"]
     rows: list[Row] = [
         [_task(task.task), each.kind, _name(each), each.state]
         for task, each in snapshot.resources
         if not is_queue(each) and not is_variable(each)
     ]
-    return _filled(table, rows, most)
+    return _table("Others", columns, rows, most)
 
 
-def blocked(steps: Sequence[BlockedStep], most: int | None) -> RenderableType | None:
+def blocked(steps: Sequence[BlockedStep], most: int | None) -> list[Part]:
     """Each step in a few lines: who, on what, in which state, and why."""
     long = [step for step in steps if step.waited_s >= LONG_S]
     if not long:
-        return None
-    lines: list[RenderableType] = [Text("Blocked steps", "bold")]
+        return []
+    lines: list[Part] = [line(("Blocked steps", "bold"))]
     for step in long if most is None else long[:most]:
-        head = Text.assemble(
-            (f"{seconds(step.waited_s):>7} ", "bold yellow"),
-            f"{step.op} ",
-            (step.node, "bold"),
-            overflow="ellipsis",
-            no_wrap=True,
+        built = f"  {step.built_at}" if step.built_at else ""
+        client = f" ({step.client})" if step.client else ""
+        session = f"  session {step.session[:8]}{client}" if step.session else ""
+        lines.append(
+            line(
+                (f"{seconds(step.waited_s):>7} ", "bold yellow"),
+                f"{step.op} ",
+                (step.node, "bold"),
+                (built + session, "dim"),
+            )
         )
-        if step.built_at:
-            head.append(f"  {step.built_at}", "dim")
-        if step.session:
-            client = f" ({step.client})" if step.client else ""
-            head.append(f"  session {step.session[:8]}{client}", "dim")
-        lines.append(head)
         _, _, rest = str(step).partition(": ")
         what, _, cause = rest.partition(". Likely cause: ")
-        lines.append(Padding(Text(what), (0, 0, 0, 8)))
+        lines.append(line(what, indent=8, wraps=True))
         if cause:
-            lines.append(Padding(Text(f"→ {cause}", "yellow"), (0, 0, 0, 8)))
+            lines.append(line((f"→ {cause}", "yellow"), indent=8, wraps=True))
     if most is not None and len(long) > most:
-        lines.append(Text(f"… and {len(long) - most} more", "dim italic"))
-    return Group(*lines)
+        lines.append(line((f"… and {len(long) - most} more", "dim italic")))
+    return lines
 
 
 # -- cells ----------------------------------------------------------------------------------------
@@ -300,24 +250,23 @@ def _task(name: str) -> str:
     return name.removeprefix("/job:").replace("/replica:0", "").replace("/task:", ":")
 
 
-def _name(resource: pb.ResourceState) -> Text:
-    found = Text(overflow="ellipsis", no_wrap=True)
-    if resource.container != "localhost":
-        found.append(f"{resource.container}/", "cyan")
-    found.append(resource.name)
-    if resource.session:
-        found.append(f" @{resource.session[:6]}", "dim")
-    return found
+def _name(resource: pb.ResourceState) -> Line:
+    elsewhere = resource.container != "localhost"
+    return line(
+        (f"{resource.container}/" if elsewhere else "", "cyan"),
+        resource.name,
+        (f" @{resource.session[:6]}" if resource.session else "", "dim"),
+    )
 
 
-def _bar(queue: pb.ResourceState) -> Text:
+def _bar(queue: pb.ResourceState) -> Line:
     """How full it is; of one without a limit, whether it has anything."""
     if not queue.capacity:
-        return Text("∞" if queue.size else "", "dim")
+        return line(("∞" if queue.size else "", "dim"))
     full = min(1.0, queue.size / queue.capacity)
     cells = round(full * _BAR)
     style = "red" if full >= 1 else "green"
-    return Text.assemble(("█" * cells, style), ("·" * (_BAR - cells), "dim"))
+    return line(("█" * cells, style), ("·" * (_BAR - cells), "dim"))
 
 
 def _elements(queue: pb.ResourceState) -> str:
@@ -326,20 +275,20 @@ def _elements(queue: pb.ResourceState) -> str:
     return f"{queue.size}{aside}{limit}"
 
 
-def _waiting(queue: pb.ResourceState) -> Text:
+def _waiting(queue: pb.ResourceState) -> Line:
     puts = sum(waiter.kind.startswith(("enqueue", "close")) for waiter in queue.waiter)
     takes = len(queue.waiter) - puts
     words = [f"{n} {way}" for n, way in ((puts, "in"), (takes, "out")) if n]
-    return Text(", ".join(words), "yellow")
+    return line((", ".join(words), "yellow"))
 
 
-def _notes(queue: pb.ResourceState) -> Text:
+def _notes(queue: pb.ResourceState) -> Line:
     notes = []
     if queue.min_after_dequeue:
         notes.append(f"min {queue.min_after_dequeue}")
     if queue.closed:
         notes.append("closed")
-    return Text(", ".join(notes), "dim")
+    return line((", ".join(notes), "dim"))
 
 
 def _moves(rates: Rates | None) -> float:

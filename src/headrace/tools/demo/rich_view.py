@@ -1,6 +1,6 @@
 """The progress of the demo in a terminal: bars for examples and queue depth, a line per trainer.
 
-Called by: run, in one thread.  rich redraws from a thread of its own.
+Called by: views, in one thread.  rich redraws from a thread of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _BarOrSparkline(ProgressColumn):
         return self._bar.render(task) if spark is None else Text(f"{spark:<{WIDTH}}", "cyan")
 
 
-class View:
+class RichView:
     """A context manager; `refresh` takes over what the collector has."""
 
     def __init__(self, console: Console, collector: Collector, total: int, capacity: int) -> None:
@@ -82,7 +82,7 @@ class View:
                 self._trainers[name], text=trainer_text(live), spark=sparkline(live.history)
             )
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> RichView:
         self._progress.start()
         return self
 
