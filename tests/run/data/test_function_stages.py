@@ -21,7 +21,8 @@ from headrace.run.data.iterator import DataIterator
 from headrace.run.data.mapping import Filter, Map, ParallelMap, Scan, TakeWhile
 from headrace.run.data.nesting import FlatMap, Interleave
 from headrace.run.data.positions import decoded, encoded, restore_position, saved_position
-from headrace.run.data.stage import Dataset, Iteration, Made, Stage
+from headrace.run.data.stage import Blocked, Dataset, Iteration, Made, Stage
+from headrace.run.exec.callback_threads import CallbackThreads
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from tests.run.data.stage_numbers import (
@@ -35,7 +36,11 @@ from tests.run.data.stage_numbers import (
     plain,
     some_sizes,
     some_values,
+    wait_for,
 )
+
+THREADS = CallbackThreads()
+THREADS.close()  # none of them waits for another call
 
 BAD = 3
 """A number that functions fail with."""
@@ -60,7 +65,10 @@ class Python(Function):
     def anew(self) -> Function:
         return self
 
-    def one(self, element: Element, scope: Scope) -> Element:
+    def apart(self, call: Callable[[], Any]) -> Pending[Any]:
+        return THREADS.call(call, self.name)
+
+    def one(self, element: Element, scope: Scope, apart: bool = False) -> Element:
         scope.check()
         found = self._call(*[each if isinstance(each, Dataset) else int(each) for each in element])
         return tuple(map(number, found if isinstance(found, tuple) else (found,)))
@@ -441,7 +449,7 @@ def test_another_dataset_ends_what_the_functions_of_the_old_one_wait_for() -> No
     ended = threading.Event()
 
     class Waits(Python):
-        def one(self, element: Element, scope: Scope) -> Element:
+        def one(self, element: Element, scope: Scope, apart: bool = False) -> Element:
             try:
                 Pending[None]().wait(scope)
             finally:
@@ -500,14 +508,34 @@ def test_a_generator_is_begun_asked_and_told_of_its_end(kind: str) -> None:
 def test_a_generator_that_nobody_drains_is_told_once() -> None:
     made = Counting(5)
     stage = made.dataset("keeps").stage(Iteration())
-    chunk = stage.pull(4)
+    chunk = stage.pull(2)
     assert chunk is not None
-    assert plain(chunk) == [0]
+    assert plain(chunk) == [0, 1]
     for _ in range(2):
         stage.close()
     assert made.log == ["begin", "end"]
     with pytest.raises(errors.UnimplementedError, match="from_generator"):
         stage.save()
+
+
+@pytest.mark.parametrize("kind", ["keeps", "waits"])
+def test_a_generator_runs_no_further_than_its_consumer_and_fails_where_it_failed(kind: str) -> None:
+    made = Counting(9)
+    stage = made.dataset(kind).stage(run_of(kind))
+    assert drained(stage, cycled([2, 5, 1])) == [0, 1, 2, "fails", *range(4, 9)]
+    made = Counting(9)
+    stage = made.dataset(kind).stage(run_of(kind))
+    found: list[Any] = []
+    while len(found) < 3:
+        try:
+            chunk = stage.pull(2 if not found else 1)
+        except Blocked as blocked:
+            wait_for(blocked)
+            continue
+        assert chunk is not None
+        found += plain(chunk)
+    assert found == [0, 1, 2]
+    assert next(made._numbers) == 3
 
 
 def test_functions_that_keep_something_run_no_further_than_their_consumer() -> None:

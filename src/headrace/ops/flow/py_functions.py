@@ -97,7 +97,8 @@ def _called(ctx: KernelContext, *input: Any, token: bytes, Tout: Sequence[DType]
     def call() -> list[Any]:
         return _results(input, token, Tout)
 
-    if ctx.node.inline and step.rendezvous is None and step.scope.deadline is None:
+    alone = step.apart or (step.rendezvous is None and step.scope.deadline is None)
+    if ctx.node.inline and alone:
         return scopes.called_apart(call)
     return step.runtime.workers.callbacks.call(call, ctx.node.name)
 

@@ -1,14 +1,14 @@
 """Functions of the graph, as stages call them: for an element, or for all elements of a chunk.
 
 Called by: ops.data (datasets with functions), run.data.mapping and its kin.  Threads: whoever pulls the stage;
-functions that may wait run in a thread of the iterator's, so that a step which gives up leaves no element half done.
+functions that may wait run in a callback thread, so that a step which gives up leaves no element half done.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from headrace.run.exec.kernel import CallableFunction, Runtime, StepState
 from headrace.run.exec.rendezvous import Rendezvous
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
+
+T = TypeVar("T")
+_Several = tuple[list[Element], errors.OpError | None]
 
 _step_ids = itertools.count(1 << 62)  # beyond those of sessions
 
@@ -61,9 +64,11 @@ class Function:
             return self
         return Function(function, self._captured, self._runtime, self._owner)
 
-    def one(self, element: Element, scope: Scope) -> Element:
-        """Of one element.  Raises OpError, which says of which function and element it is."""
-        step = StepState(self._runtime, scope, next(_step_ids), Rendezvous(), owner=self._owner)
+    def one(self, element: Element, scope: Scope, apart: bool = False) -> Element:
+        """Of one element.  Raises OpError, which says of which function and element it is.  apart: see `StepState`."""
+        step = StepState(
+            self._runtime, scope, next(_step_ids), Rendezvous(), owner=self._owner, apart=apart
+        )
         arguments = [*element, *self._captured]
         try:
             if len(arguments) != len(self._function.inputs):
@@ -77,6 +82,11 @@ class Function:
             f"function {self.name} takes {len(self._function.inputs)} arguments and was given {given}: an element's "
             "components, and what it has captured"
         )
+
+    def apart(self, call: Callable[[], T]) -> Pending[T]:
+        """What `call` gives or raises (OpError), in a callback thread; it calls the function."""
+        waits = WaitInfo("call", self.name, lambda: "a function of the dataset is running")
+        return self._runtime.workers.callbacks.call(call, self.name, waits)
 
     def many(self, chunk: Chunk) -> Chunk | None:
         """Of all elements of a chunk; None: one by one, since one of them fails or their shapes are no columns."""
@@ -138,8 +148,56 @@ class Calling:
         return call.result()
 
 
+class Repeating:
+    """Calls of one stage with the same arguments, again and again."""
+
+    def __init__(self, run: Iteration, function: Function) -> None:
+        self._run, self._function = run, function
+        self._under_way: Pending[_Several] | None = None
+        self._rest: list[Element] = []  # more than was asked for the last time
+        self._failed: errors.OpError | None = None  # behind all those
+
+    def __call__(self, arguments: Element, most: int) -> list[Element]:
+        """What 1 to `most` calls give.  Raises OpError when all before it were given, and Blocked while a call waits:
+        then call again with the same.
+        """
+        if not self._rest:
+            failed, self._failed = self._failed, None
+            if failed is not None:
+                raise failed
+            self._rest, self._failed = self._called(arguments, most)
+        found, self._rest = self._rest[:most], self._rest[most:]
+        return found
+
+    def _called(self, arguments: Element, most: int) -> _Several:
+        if not self._function.waits or self._run.threads is None:
+            return self._several(arguments, most)
+        call = self._under_way
+        if call is None:
+            call = self._under_way = self._function.apart(
+                lambda: self._several(arguments, most, True)
+            )
+        if not call.done:
+            raise Blocked(call)
+        self._under_way = None
+        return call.result()
+
+    def _several(self, arguments: Element, most: int, apart: bool = False) -> _Several:
+        """At least one, less than `most` if one fails or the iteration ends; and the failure.  Raises the first's."""
+        one, scope = self._function.one, self._run.scope
+        found = [one(arguments, scope, apart)]
+        while len(found) < most and scope.error is None:
+            try:
+                found.append(one(arguments, scope, apart))
+            except errors.OpError as error:
+                return found, errors.detached(error)
+        return found, None
+
+
 def in_thread(run: Iteration, function: Function, element: Element) -> Pending[Element]:
-    """A call that runs in a thread of the iterator's."""
+    """A call that runs in a thread of the iterator's, or, of one that may wait, in a callback thread."""
+    if function.waits:
+        return function.apart(lambda: function.one(element, run.scope, True))
     call: Pending[Element] = Pending(
         WaitInfo("call", function.name, lambda: "a function of the dataset is running")
     )

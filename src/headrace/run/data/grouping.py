@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.run.data.chunks import Chunk, Element
-from headrace.run.data.functions import Calling, Function
+from headrace.run.data.functions import Calling, Function, Repeating
 from headrace.run.data.nesting import DatasetOf
 from headrace.run.data.stage import Blocked, Dataset, Iteration, Position, Stage
 
@@ -287,7 +287,7 @@ class Generated(Stage):
         self, run: Iteration, init: Function, following: Function, finalize: Function
     ) -> None:
         super().__init__(run)
-        self._init, self._next = Calling(run, init), Calling(run, following)
+        self._init, self._next = Calling(run, init), Repeating(run, following)
         self._finalize = Calling(run, finalize)
         self._state: Element | None = None
         self._finishing = self._ended = False
@@ -300,7 +300,7 @@ class Generated(Stage):
             self._state = self._init(())
         if not self._finishing:
             try:
-                return Chunk.of([self._next(self._state)], True)
+                return Chunk.of(self._next(self._state, most), True)
             except errors.OutOfRangeError:
                 self._finishing = True
         try:

@@ -5,7 +5,7 @@ is no bound on the threads: with one, functions that wait for each other could w
 has nothing to do takes the next call, and ends after a while without one.
 A function cannot be stopped from outside: a call that is abandoned (deadline, cancellation, Ctrl-C) goes on in its
 thread, and nobody hears of its result.
-Called by: ops.flow.py_functions.  Threads: any.
+Called by: ops.flow.py_functions, run.data.functions.  Threads: any.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ class CallbackThreads:
         self._idle: dict[_Inbox, threading.Thread] = {}  # the latest to become idle last
         self._closed = False
 
-    def call(self, function: Callable[[], Any], name: str) -> Pending[Any]:
-        """What `function` gives, or the OpError that it raises; begins at once."""
-        pending: Pending[Any] = Pending(WaitInfo("call", f"the function of {name!r}"))
+    def call(
+        self, function: Callable[[], Any], name: str, waits: WaitInfo | None = None
+    ) -> Pending[Any]:
+        """What `function` gives, or the OpError that it raises; begins at once.  waits: what people read of it."""
+        pending: Pending[Any] = Pending(waits or WaitInfo("call", f"the function of {name!r}"))
         with self._lock:
             inbox = self._idle.popitem()[0] if self._idle else None
         if inbox is not None:

@@ -171,9 +171,11 @@ class StepState:
     `owner`: whose private resources it uses, such as a session's handle; see resources.private_name.
     `lends`: whoever gets the results only reads them, and releases the leases among them; if it is `BARE`, they get the
     variables themselves among them, and see to the rest.
+    `apart`: it runs in a callback thread, so that users' functions may be called in it.
     """
 
     __slots__ = (
+        "apart",
         "channels",
         "held",
         "lends",
@@ -195,7 +197,9 @@ class StepState:
         owner: str = "",
         lends: bool | int = False,
         channels: Channels | None = None,
+        apart: bool = False,
     ) -> None:
+        self.apart = apart
         self.runtime = runtime
         self.scope = scope
         self.step_id = step_id
