@@ -7,6 +7,8 @@ functions that may wait run in a callback thread, so that a step which gives up 
 from __future__ import annotations
 
 import itertools
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -85,8 +87,7 @@ class Function:
 
     def apart(self, call: Callable[[], T]) -> Pending[T]:
         """What `call` gives or raises (OpError), in a callback thread; it calls the function."""
-        waits = WaitInfo("call", self.name, lambda: "a function of the dataset is running")
-        return self._runtime.workers.callbacks.call(call, self.name, waits)
+        return self._runtime.workers.callbacks.call(call, self.name, _running(self.name))
 
     def many(self, chunk: Chunk) -> Chunk | None:
         """Of all elements of a chunk; None: one by one, since one of them fails or their shapes are no columns."""
@@ -141,7 +142,9 @@ class Calling:
             return self._function.one(element, self._run.scope)
         call = self._under_way
         if call is None:
-            call = self._under_way = in_thread(self._run, self._function, element)
+            call = self._under_way = self._function.apart(
+                lambda: self._function.one(element, self._run.scope, True)
+            )
         if not call.done:
             raise Blocked(call)
         self._under_way = None
@@ -194,25 +197,51 @@ class Repeating:
         return found, None
 
 
-def in_thread(run: Iteration, function: Function, element: Element) -> Pending[Element]:
-    """A call that runs in a thread of the iterator's, or, of one that may wait, in a callback thread."""
-    if function.waits:
-        return function.apart(lambda: function.one(element, run.scope, True))
-    call: Pending[Element] = Pending(
-        WaitInfo("call", function.name, lambda: "a function of the dataset is running")
-    )
+class SideBySide:
+    """So many calls at once, the next when one has ended, in threads that end when there is nothing left to do."""
 
-    def work() -> None:
-        try:
-            found = function.one(element, run.scope)
-        except errors.OpError as error:
-            call.reject(error)
+    def __init__(self, run: Iteration, function: Function, calls: int) -> None:
+        self._run, self._function, self._calls = run, function, calls
+        self._lock = threading.Lock()
+        self._left: deque[tuple[Element, Pending[Element]]] = deque()
+        self._threads = 0
+
+    def begin(self, element: Element) -> Pending[Element]:
+        """A call in its turn: in a thread of the iterator's, or, of a function that may wait, in a callback thread."""
+        call: Pending[Element] = Pending(_running(self._function.name))
+        with self._lock:
+            self._left.append((element, call))
+            if self._threads == self._calls:
+                return call
+            self._threads += 1
+        if self._function.waits or self._run.threads is None:
+            self._function.apart(lambda: self._work(True))
         else:
-            call.resolve(found)
+            self._run.threads.start(self._work, False, name=self._function.name)
+        return call
 
-    assert run.threads is not None
-    run.threads.start(work, name=function.name)
-    return call
+    def forget(self) -> None:
+        """Begin no more of those that have not begun."""
+        with self._lock:
+            self._left.clear()
+
+    def _work(self, apart: bool) -> None:
+        while True:
+            with self._lock:
+                if not self._left:
+                    self._threads -= 1
+                    return
+                element, call = self._left.popleft()
+            try:
+                found = self._function.one(element, self._run.scope, apart)
+            except errors.OpError as error:
+                call.reject(error)
+            else:
+                call.resolve(found)
+
+
+def _running(name: str) -> WaitInfo:
+    return WaitInfo("call", name, lambda: "a function of the dataset is running")
 
 
 END: Final = "Function invocation produced OutOfRangeError"
