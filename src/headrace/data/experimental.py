@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
+from headrace.library.data.csv_files import CsvDataset
 from headrace.library.data.datasets import cardinality, get_single_element, get_structure
 from headrace.library.data.experimental import (
     AUTOTUNE,
@@ -47,6 +48,7 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "Counter",
+    "CsvDataset",
     "RandomDataset",
     "Reducer",
     "SqlDataset",
