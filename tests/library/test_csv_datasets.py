@@ -140,3 +140,135 @@ def test_a_long_file_is_read_from_where_an_iterator_was_saved(tmp_path: Path) ->
     path = file(tmp_path, b"\n".join(lines))
     dataset = experimental.CsvDataset(path, [[0], tf.string]).skip(39_998)
     assert everything(dataset) == [(n, b"%d\n" % (n * n)) for n in (39_998, 39_999)]
+
+
+# -- make_csv_dataset ---------------------------------------------------------------------------
+
+
+def test_batches_of_columns_that_are_found(tmp_path: Path) -> None:
+    file(tmp_path, b"i,f,s,big,none\n1,2.5,x,99999999999,\n2,3,y,1,\n", "a")
+    file(tmp_path, b'i,f,s,big,none\n3,1e300,"z, w",2,\n', "b")
+    dataset = experimental.make_csv_dataset(
+        str(tmp_path / "*"), 2, shuffle=False, num_epochs=1, label_name="s"
+    )
+    features, label = dataset.output_types
+    assert dict(features) == {
+        "i": tf.int32, "f": tf.float64, "big": tf.int64, "none": tf.string,
+    }  # fmt: skip
+    assert label is tf.string
+    assert everything(dataset) == [
+        ({"i": [1, 2], "f": [2.5, 3.0], "big": [99999999999, 1], "none": [b"", b""]}, [b"x", b"y"]),
+        ({"i": [3], "f": [1e300], "big": [2], "none": [b""]}, [b"z, w"]),
+    ]
+
+
+def test_batches_without_end_are_full(tmp_path: Path) -> None:
+    path = file(tmp_path, b"1;2\n3;4\n5;6\n")
+    dataset = experimental.make_csv_dataset(
+        path,
+        2,
+        column_names=["a", "b"],
+        header=False,
+        field_delim=";",
+        select_columns=["b"],
+        shuffle_seed=3,
+    )
+    assert dataset.output_shapes["b"].as_list() == [2]
+    found = [n for batch in everything(dataset, 6) for n in batch["b"]]
+    assert sorted(found) == [2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6]
+
+
+def test_records_that_fail_are_left_out_if_that_is_asked_for(tmp_path: Path) -> None:
+    path = file(tmp_path, gzip.compress(b"a,b\n1,2\n3\nx,4\n5,NA\n"))
+    dataset = experimental.make_csv_dataset(
+        path,
+        9,
+        column_defaults=[tf.int32, [7]],
+        na_value="NA",
+        num_epochs=1,
+        shuffle=False,
+        compression_type="GZIP",
+        ignore_errors=True,
+    )
+    assert everything(dataset) == [{"a": [1, 5], "b": [2, 7]}]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"header": False}, "Neither is provided"),
+        ({"column_names": ["a", "a"]}, "duplicate column names: {'a'}"),
+        ({"select_columns": [2]}, "Column index 2 specified"),
+        ({"select_columns": ["c"]}, "Column c specified"),
+        ({"select_columns": ["a", 0]}, "contains duplicate columns: {'a'}"),
+        ({"select_columns": [0], "column_defaults": [[1], [2]]}, "must have the same length"),
+        ({"label_name": "c"}, "must be one of the columns"),
+        ({"column_names": ["a"]}, "CSV row 2 has 2 number of fields. Expected: 1"),
+        ({"compression_type": "ZLIB"}, "not supported for probing"),
+        ({"compression_type": "X"}, "Received unknown `compression_type` X"),
+        ({"file_pattern": []}, "should not be empty"),
+        ({"file_pattern": "nowhere*"}, "No files match"),
+    ],
+)
+def test_what_cannot_be_made(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    given = {"file_pattern": file(tmp_path, b"a,b\n1,2\n"), **changed}
+    with pytest.raises(ValueError, match=message):
+        experimental.make_csv_dataset(batch_size=2, **given)
+
+
+def test_files_with_other_names_or_none_are_refused(tmp_path: Path) -> None:
+    paths = [file(tmp_path, b"a,b\n1,2\n", "a"), file(tmp_path, b"a,c\n", "b")]
+    with pytest.raises(ValueError, match="should have the same column names"):
+        experimental.make_csv_dataset(paths, 2)
+    with pytest.raises(ValueError, match="Is it an empty file"):
+        experimental.make_csv_dataset([paths[0], file(tmp_path, b"", "c")], 2)
+
+
+# -- make_batched_features_dataset --------------------------------------------------------------
+
+
+def examples(folder: Path, numbers: range) -> str:
+    path = str(folder / f"{numbers.start}.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for n in numbers:
+            value = tf.train.Feature(int64_list=tf.train.Int64List(value=[n]))
+            words = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"w"] * (n % 2)))
+            features = tf.train.Features(feature={"n": value, "words": words})
+            writer.write(tf.train.Example(features=features).SerializeToString())
+    return path
+
+
+FEATURES = {"n": tf.io.FixedLenFeature([], tf.int64), "words": tf.io.VarLenFeature(tf.string)}
+
+
+def test_batches_of_examples(tmp_path: Path) -> None:
+    examples(tmp_path, range(3))
+    examples(tmp_path, range(3, 5))
+    dataset = experimental.make_batched_features_dataset(
+        str(tmp_path / "*"), 3, FEATURES, label_key="n", num_epochs=1, shuffle=False
+    )
+    assert dataset.output_shapes[1].as_list() == [None]
+    found = everything(dataset)
+    assert [label for _, label in found] == [[0, 1, 2], [3, 4]]
+    assert found[0][0]["words"] == ([[1, 0]], [b"w"], [3, 1])
+    full = experimental.make_batched_features_dataset(
+        str(tmp_path / "*"), 3, FEATURES, num_epochs=1, reader_num_threads=2, drop_final_batch=True
+    )
+    assert full.output_shapes["n"].as_list() == [3]
+    assert len(everything(full)) == 1
+
+
+def test_readers_of_batches_of_examples(tmp_path: Path) -> None:
+    path = examples(tmp_path, range(2))
+
+    def pairs(name: Any, key: str) -> Any:
+        return tf.data.TFRecordDataset(name).map(lambda record: (tf.constant(key), record))
+
+    dataset = experimental.make_batched_features_dataset(
+        path, 2, FEATURES, reader=pairs, reader_args=["k"], num_epochs=1, shuffle=False
+    )
+    assert everything(dataset)[0]["n"] == [0, 1]
+    with pytest.raises(TypeError, match="must return a `Dataset` object"):
+        experimental.make_batched_features_dataset(path, 2, FEATURES, tf.TFRecordReader)
+    with pytest.raises(ValueError, match="must be one of the `features` keys"):
+        experimental.make_batched_features_dataset(path, 2, FEATURES, label_key="m")

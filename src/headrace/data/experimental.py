@@ -30,6 +30,7 @@ from headrace.library.data.grouping import (
     group_by_window,
 )
 from headrace.library.data.readers import SqlDataset
+from headrace.library.data.record_batches import make_batched_features_dataset, make_csv_dataset
 from headrace.library.data.transformations import (
     map_and_batch,
     map_and_batch_with_legacy_function,
@@ -63,6 +64,8 @@ __all__ = [
     "group_by_reducer",
     "group_by_window",
     "ignore_errors",
+    "make_batched_features_dataset",
+    "make_csv_dataset",
     "map_and_batch",
     "map_and_batch_with_legacy_function",
     "parallel_interleave",

@@ -216,18 +216,20 @@ class CsvRecords(FileRecords):
 
     def blocks(self, file: BinaryIO, path: bytes) -> Blocks:
         """See `FileRecords`.  Once it is open, a file that cannot be read fails again and again."""
+        header = self._layout.header
         try:
-            header = self._layout.header
             for rows in self._rows(file, path):
                 if header and rows:
                     header = False
                     rows[:1] = [Fault(_NO_HEADER, [])] if isinstance(rows[0], Fault) else []
                 yield rows
-            if header:
-                yield [Fault(_NO_HEADER, [])]
         except errors.OpError as error:
             self._failed = errors.detached(error)
+            if header:
+                yield [Fault(_NO_HEADER, [])]
             raise
+        if header:
+            yield [Fault(_NO_HEADER, [])]
 
     def _rows(self, file: BinaryIO, path: bytes) -> Iterator[list[Row]]:
         rest = b""
