@@ -107,6 +107,12 @@ USES: dict[str, Callable[[str], Any]] = {
     "CacheDataset": elements(lambda path: tf.data.Dataset.range(1).cache(path)),
     "SqlDataset": elements(of_database),
     "ExperimentalSqlDataset": of_database_by_its_older_op,
+    "DatasetToTFRecord": lambda path: tf.data.experimental.TFRecordWriter(path).write(
+        tf.data.Dataset.from_tensors("new")
+    ),
+    "ExperimentalDatasetToTFRecord": lambda path: get("ExperimentalDatasetToTFRecord")(
+        tf.data.Dataset.from_tensors("new")._variant_tensor, path, ""
+    ),
     "CreateSummaryFileWriter": lambda path: get("CreateSummaryFileWriter")(
         get("SummaryWriter")(), path, 10, 10, ""
     ),

@@ -40,6 +40,7 @@ from headrace.library.data.transformations import (
     scan,
     take_while,
 )
+from headrace.library.data.writers import TFRecordWriter
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)
@@ -53,6 +54,7 @@ __all__ = [
     "RandomDataset",
     "Reducer",
     "SqlDataset",
+    "TFRecordWriter",
     "bucket_by_sequence_length",
     "cardinality",
     "choose_from_datasets",
