@@ -31,6 +31,7 @@ from headrace.library.data.grouping import (
 )
 from headrace.library.data.readers import SqlDataset
 from headrace.library.data.record_batches import make_batched_features_dataset, make_csv_dataset
+from headrace.library.data.resampling import rejection_resample
 from headrace.library.data.transformations import (
     map_and_batch,
     map_and_batch_with_legacy_function,
@@ -73,6 +74,7 @@ __all__ = [
     "parallel_interleave",
     "parse_example_dataset",
     "prefetch_to_device",
+    "rejection_resample",
     "sample_from_datasets",
     "scan",
     "shuffle_and_repeat",

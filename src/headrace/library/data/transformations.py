@@ -158,11 +158,7 @@ def sample_from_datasets(
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
     if isinstance(weights, Dataset):
-        logits_of = weights.map(lambda *parts: _logits(convert(parts, name="logits/x")))
-        both = Dataset.zip((logits_of, RandomDataset(seed).batch(2)))
-        return directed(
-            mapped_at_once(both, select_dataset_varying_logits), datasets, stop_on_empty_dataset
-        )
+        return drawn_from(datasets, weights, seed, stop_on_empty_dataset, Dataset.map)
     datasets, logits = _fixed(list(datasets), weights)
     if len(datasets) == 1:
         return datasets[0]
@@ -172,6 +168,15 @@ def sample_from_datasets(
 
     draws = mapped_at_once(RandomDataset(seed).batch(2), select_dataset_constant_logits)
     return directed(draws, datasets, stop_on_empty_dataset)
+
+
+def drawn_from(
+    datasets: Sequence[Dataset], weights: Dataset, seed: Any, stop: bool, mapped: Function
+) -> Dataset:
+    """See `sample_from_datasets`.  mapped: `Dataset.map`, or what stands for it."""
+    logits_of = mapped(weights, lambda *parts: _logits(convert(parts, name="logits/x")))
+    both = Dataset.zip((logits_of, RandomDataset(seed).batch(2)))
+    return directed(mapped_at_once(both, select_dataset_varying_logits), datasets, stop)
 
 
 def mapped_at_once(dataset: Dataset, map_func: Function) -> Dataset:
