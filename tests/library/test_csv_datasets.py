@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
+from headrace.graph.registry import get
 from headrace.run.data.csv_files import Layout, Scanner
 from tests.library.test_datasets import everything
 
@@ -135,11 +136,35 @@ def test_text_that_comes_in_pieces_has_the_same_records() -> None:
         assert first + rest == whole, (text, cut)
 
 
-def test_a_long_file_is_read_from_where_an_iterator_was_saved(tmp_path: Path) -> None:
+def test_a_long_file_of_quoted_lines(tmp_path: Path) -> None:
     lines = [b'%d,"%d\n"' % (n, n * n) for n in range(40_000)]
     path = file(tmp_path, b"\n".join(lines))
     dataset = experimental.CsvDataset(path, [[0], tf.string]).skip(39_998)
     assert everything(dataset) == [(n, b"%d\n" % (n * n)) for n in (39_998, 39_999)]
+
+
+def test_an_iterator_goes_on_where_another_was_saved(tmp_path: Path) -> None:
+    first = file(tmp_path, b"h\n1\nx\n2\n", "a")
+    dataset = experimental.CsvDataset([first, file(tmp_path, b"h\n3\n", "b")], [[0]], header=True)
+    made = [tf.data.make_initializable_iterator(dataset) for _ in range(2)]
+    elements = [each.get_next() for each in made]
+    one, other = (each._iterator_resource for each in made)
+    follow = get("DeserializeIterator")(other, get("SerializeIterator")(one))
+    for taken in range(5):
+        with tf.Session() as session:
+            session.run([each.initializer for each in made])
+            found = [next_of(session, elements[0]) for _ in range(taken)]
+            assert found == [(1,), "InvalidArgumentError", (2,), (3,)][:taken]
+            session.run(follow)
+            for _ in range(4):
+                assert next_of(session, elements[0]) == next_of(session, elements[1])
+
+
+def next_of(session: Any, element: Any) -> Any:
+    try:
+        return session.run(element)
+    except tf.errors.OpError as error:
+        return type(error).__name__
 
 
 # -- make_csv_dataset ---------------------------------------------------------------------------
