@@ -55,6 +55,19 @@ def of_database_by_its_older_op(path: str) -> Any:
     return get("DatasetToSingleElement")(dataset, **of)
 
 
+def of_csv(op: str) -> Callable[[str], Any]:
+    """A fetch of the first record by one of the ops of CSV files."""
+
+    def fetch(path: str) -> Any:
+        of = {"output_types": [tf.string], "output_shapes": [tf.TensorShape([])]}
+        inputs = [path, "", 9, False, ",", False, "", np.zeros(0, np.int64), [""]]
+        inputs += [np.zeros(0, np.int64)] * op.endswith("V2")
+        dataset = get("TakeDataset")(get(op)(*inputs, **of), np.int64(1), **of)
+        return get("DatasetToSingleElement")(dataset, **of)
+
+    return fetch
+
+
 USES: dict[str, Callable[[str], Any]] = {
     "ReadFile": tf.read_file,
     "WriteFile": written,
@@ -88,9 +101,18 @@ USES: dict[str, Callable[[str], Any]] = {
     "TextLineDataset": elements(tf.data.TextLineDataset),
     "TFRecordDataset": elements(tf.data.TFRecordDataset),
     "FixedLengthRecordDatasetV2": elements(lambda path: tf.data.FixedLengthRecordDataset(path, 1)),
+    "CSVDataset": of_csv("CSVDataset"),
+    "CSVDatasetV2": of_csv("CSVDatasetV2"),
+    "ExperimentalCSVDataset": of_csv("ExperimentalCSVDataset"),
     "CacheDataset": elements(lambda path: tf.data.Dataset.range(1).cache(path)),
     "SqlDataset": elements(of_database),
     "ExperimentalSqlDataset": of_database_by_its_older_op,
+    "DatasetToTFRecord": lambda path: tf.data.experimental.TFRecordWriter(path).write(
+        tf.data.Dataset.from_tensors("new")
+    ),
+    "ExperimentalDatasetToTFRecord": lambda path: get("ExperimentalDatasetToTFRecord")(
+        tf.data.Dataset.from_tensors("new")._variant_tensor, path, ""
+    ),
     "CreateSummaryFileWriter": lambda path: get("CreateSummaryFileWriter")(
         get("SummaryWriter")(), path, 10, 10, ""
     ),

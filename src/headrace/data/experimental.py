@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
+from headrace.library.data.csv_files import CsvDataset
 from headrace.library.data.datasets import cardinality, get_single_element, get_structure
 from headrace.library.data.experimental import (
     AUTOTUNE,
@@ -29,6 +30,8 @@ from headrace.library.data.grouping import (
     group_by_window,
 )
 from headrace.library.data.readers import SqlDataset
+from headrace.library.data.record_batches import make_batched_features_dataset, make_csv_dataset
+from headrace.library.data.resampling import rejection_resample
 from headrace.library.data.transformations import (
     map_and_batch,
     map_and_batch_with_legacy_function,
@@ -38,6 +41,7 @@ from headrace.library.data.transformations import (
     scan,
     take_while,
 )
+from headrace.library.data.writers import TFRecordWriter
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)
@@ -47,9 +51,11 @@ __all__ = [
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "Counter",
+    "CsvDataset",
     "RandomDataset",
     "Reducer",
     "SqlDataset",
+    "TFRecordWriter",
     "bucket_by_sequence_length",
     "cardinality",
     "choose_from_datasets",
@@ -61,11 +67,14 @@ __all__ = [
     "group_by_reducer",
     "group_by_window",
     "ignore_errors",
+    "make_batched_features_dataset",
+    "make_csv_dataset",
     "map_and_batch",
     "map_and_batch_with_legacy_function",
     "parallel_interleave",
     "parse_example_dataset",
     "prefetch_to_device",
+    "rejection_resample",
     "sample_from_datasets",
     "scan",
     "shuffle_and_repeat",

@@ -43,8 +43,9 @@ FAMILIES = {
 ON_DEMAND = {
     "array": "formats in_place parallel_concat ragged ragged_calls ragged_ops ragged_variants rolling searching",
     "data": (
-        "barriers dataset_batches dataset_choices dataset_files dataset_functions dataset_groups dataset_ops "
-        "dataset_sources iterator_ops optionals staging tensor_list_arrays tensor_list_calls tensor_lists"
+        "barriers dataset_batches dataset_choices dataset_csv dataset_files dataset_functions dataset_groups "
+        "dataset_ops dataset_sources dataset_writers iterator_ops optionals staging tensor_list_arrays "
+        "tensor_list_calls tensor_lists"
     ),
     "flow": "functional functional_cond functional_while markers",
     "io": "messages record_input summary_writers vocabularies",

@@ -20,7 +20,7 @@ from headrace.library.data import nest
 from headrace.library.data.datasets import Dataset, _batch_dimension
 from headrace.library.data.experimental import RandomDataset, directed
 from headrace.library.data.structured_functions import StructuredFunction
-from headrace.library.parsing import parse_example
+from headrace.library.parsing import VarLenFeature, parse_example
 
 __all__ = [
     "map_and_batch",
@@ -88,7 +88,15 @@ def parse_example_dataset(
     def parse(serialized: Any) -> Any:
         return parse_example(serialized, features)
 
-    return lambda dataset: dataset.map(parse, num_parallel_calls, deterministic)
+    def apply(dataset: Dataset) -> Dataset:
+        made = dataset.map(parse, num_parallel_calls, deterministic)
+        (vector,) = nest.flatten(dataset._structure)
+        for key, leaf in made._structure.items():
+            if isinstance(features[key], VarLenFeature):  # of which parsing knows no size
+                made._structure[key] = leaf.of(vector.shape.concatenate([None]))
+        return made
+
+    return apply
 
 
 def scan(initial_state: Any, scan_func: Function) -> Transformation:
@@ -150,11 +158,7 @@ def sample_from_datasets(
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
     if isinstance(weights, Dataset):
-        logits_of = weights.map(lambda *parts: _logits(convert(parts, name="logits/x")))
-        both = Dataset.zip((logits_of, RandomDataset(seed).batch(2)))
-        return directed(
-            _draws(both, select_dataset_varying_logits), datasets, stop_on_empty_dataset
-        )
+        return drawn_from(datasets, weights, seed, stop_on_empty_dataset, Dataset.map)
     datasets, logits = _fixed(list(datasets), weights)
     if len(datasets) == 1:
         return datasets[0]
@@ -162,13 +166,23 @@ def sample_from_datasets(
     def select_dataset_constant_logits(seed: Any) -> Tensor:
         return _drawn(logits, seed)
 
-    draws = _draws(RandomDataset(seed).batch(2), select_dataset_constant_logits)
+    draws = mapped_at_once(RandomDataset(seed).batch(2), select_dataset_constant_logits)
     return directed(draws, datasets, stop_on_empty_dataset)
 
 
-def _draws(seeds: Dataset, select: Function) -> Dataset:
-    function = StructuredFunction(select, "Dataset.map()", seeds.element_spec)
-    return seeds._made(
+def drawn_from(
+    datasets: Sequence[Dataset], weights: Dataset, seed: Any, stop: bool, mapped: Function
+) -> Dataset:
+    """See `sample_from_datasets`.  mapped: `Dataset.map`, or what stands for it."""
+    logits_of = mapped(weights, lambda *parts: _logits(convert(parts, name="logits/x")))
+    both = Dataset.zip((logits_of, RandomDataset(seed).batch(2)))
+    return directed(mapped_at_once(both, select_dataset_varying_logits), datasets, stop)
+
+
+def mapped_at_once(dataset: Dataset, map_func: Function) -> Dataset:
+    """As `Dataset.map`, by a function that TensorFlow runs without handing it to other threads."""
+    function = StructuredFunction(map_func, "Dataset.map()", dataset.element_spec)
+    return dataset._made(
         "MapDataset",
         function,
         f=function.reference,

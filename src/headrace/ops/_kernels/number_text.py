@@ -1,6 +1,6 @@
 """Numbers as text: read as C's strtod and strtol read them, and rounded once.
 
-Called by: ops.io.csv, ops.string.strings.  Threads: pure functions.
+Called by: ops._kernels.csv_columns, ops.string.strings.  Threads: pure functions.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base import dtypes, errors
+from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
 from headrace.base.traits import PER_RECORD
@@ -25,49 +25,13 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops._kernels.number_text import doubles, parse_int, singles
+from headrace.ops._kernels.csv_columns import Columns, Fields, Malformed
 from headrace.ops.io.readers import origin_of
 from headrace.run.exec.kernel import KernelContext
 
 __all__ = ["decode_csv"]
 
 Array = np.ndarray[Any, Any]
-Fields = Sequence[bytes]
-
-
-class _Malformed(Exception):
-    """A record that cannot be decoded; the text says why, with "record N" still to be filled in."""
-
-
-# -- fields of one type -----------------------------------------------------------------------
-
-
-def _integers(fields: Fields, careful: bool, dtype: DType) -> Array:
-    numbers = list(map(parse_int if careful else int, fields))
-    wide = np.array(numbers, np.int64)  # raises OverflowError
-    if dtype is dtypes.int32 and wide.size:
-        narrow = wide.astype(np.int32)
-        if not np.array_equal(narrow, wide):
-            raise OverflowError
-        return narrow
-    return wide.astype(dtype.np, copy=False)
-
-
-def _strings(fields: Fields, careful: bool) -> Array:
-    column = np.empty(len(fields), object)
-    column[:] = fields
-    return column
-
-
-_Converter = Callable[[Fields, bool], Array]
-_CONVERTERS: dict[DType, _Converter] = {
-    dtypes.float32: singles,
-    dtypes.float64: doubles,
-    dtypes.int32: lambda fields, careful: _integers(fields, careful, dtypes.int32),
-    dtypes.int64: lambda fields, careful: _integers(fields, careful, dtypes.int64),
-    dtypes.string: _strings,
-}
-_NEUTRAL: dict[DType, bytes] = {dtypes.string: b""}  # for missing fields; 0 for numbers
 
 
 # -- records to fields ------------------------------------------------------------------------
@@ -89,7 +53,7 @@ class _Splitter:
         self._strange = delim in (b"\n", b"\r") or (quotes and delim == b'"')
 
     def split(self, record: bytes) -> Fields:
-        """The (selected) fields; fewer if the record has fewer.  Raises _Malformed."""
+        """The (selected) fields; fewer if the record has fewer.  Raises Malformed."""
         if (
             not record
             or b"\n" in record
@@ -107,16 +71,16 @@ class _Splitter:
         return [fields[index] for index in self.select if index < len(fields)]
 
     def split_all(self, records: list[bytes], width: int) -> list[bytes]:
-        """The fields of all records, `width` of each.  Raises _Malformed."""
+        """The fields of all records, `width` of each.  Raises Malformed."""
         text = b"\n".join(records)
         if not self.select and self._is_plain(text, records):
             if [record.count(self.delim) for record in records].count(width - 1) != len(records):
-                raise _Malformed
+                raise Malformed
             return text.replace(b"\n", self.delim).split(self.delim)
         rows = list(map(self.split, records))
         for row in rows:
             if len(row) != width:
-                raise _Malformed
+                raise Malformed
         return list(itertools.chain.from_iterable(rows))
 
     def _is_plain(self, text: bytes, records: list[bytes]) -> bool:
@@ -153,7 +117,7 @@ class _Splitter:
         end = record.find(self.delim, at)
         field = record[at:] if end < 0 else record[at:end]
         if b"\n" in field or b"\r" in field or (self.quotes and b'"' in field):
-            raise _Malformed("Unquoted fields cannot have quotes/CRLFs inside in record {}")
+            raise Malformed("Unquoted fields cannot have quotes/CRLFs inside")
         return field, len(record) if end < 0 else end + 1
 
     def _quoted(self, record: bytes, at: int) -> tuple[bytes, int]:
@@ -168,29 +132,13 @@ class _Splitter:
                 pieces.append(record[at:quote])
                 return b"".join(pieces), quote + 2
             if follower != b'"':
-                raise _Malformed(
-                    "Quote inside a string has to be escaped by another quote in record {}"
-                )
+                raise Malformed("Quote inside a string has to be escaped by another quote")
             pieces.append(record[at : quote + 1])
             at = quote + 2
-        raise _Malformed("Quoted field has to end with quote followed by delim or end in record {}")
+        raise Malformed("Quoted field has to end with quote followed by delim or end")
 
 
 # -- fields to columns ------------------------------------------------------------------------
-
-
-class _Group:
-    """The columns of one type."""
-
-    def __init__(self, kind: DType, members: list[int]) -> None:
-        self.kind = kind
-        self.members = members
-
-    def fields(self, flat: list[bytes], width: int) -> list[bytes]:
-        """Their fields, column by column, of all fields row by row."""
-        if len(self.members) == 1:
-            return flat[self.members[0] :: width]
-        return list(itertools.chain.from_iterable([flat[at::width] for at in self.members]))
 
 
 class _Table:
@@ -200,76 +148,28 @@ class _Table:
         self, splitter: _Splitter, types: Sequence[DType], na_value: bytes, defaults: Sequence[Any]
     ) -> None:
         self.splitter = splitter
-        self.types = list(types)
-        self.na_value = na_value
-        self.defaults = [default.reshape(-1) for default in defaults]
-        self.groups = [
-            _Group(kind, [at for at, other in enumerate(types) if other is kind])
-            for kind in dict.fromkeys(types)
-        ]
+        self.values = Columns(types, na_value, defaults)
 
     def columns(self, records: list[bytes], single: bool) -> list[Any]:
         """One vector per column, or with `single` one value of the only record.
 
-        Raises _Malformed, ValueError, OverflowError.
+        Raises Malformed, ValueError, OverflowError.
         """
-        width = len(self.types)
-        flat = self.splitter.split_all(records, width)
-        careful = b"_" in b"".join(records)
-        found: list[Any] = [None] * width
-        for group in self.groups:
-            values = self._converted(group, group.fields(flat, width), careful)
-            if not single:
-                by_column = values.reshape(len(group.members), len(records))
-                for at, column in zip(group.members, by_column, strict=True):
-                    found[at] = column
-            elif group.kind is dtypes.string:
-                for number, at in enumerate(group.members):
-                    found[at] = values[number : number + 1].reshape(())
-            else:
-                for at, value in zip(group.members, values, strict=True):
-                    found[at] = value
-        return found
+        flat = self.splitter.split_all(records, len(self.values.types))
+        return self.values.of(flat, len(records), b"_" in b"".join(records), single)
 
-    def _converted(self, group: _Group, fields: list[bytes], careful: bool) -> Array:
-        """The fields, column by column, as values of one type, defaults in place of missing ones."""
-        missing = []
-        if b"" in fields or (self.na_value and self.na_value in fields):
-            missing = [at for at, field in enumerate(fields) if self._is_missing(field)]
-            for at in missing:
-                fields[at] = _NEUTRAL.get(group.kind, b"0")
-        values = _CONVERTERS[group.kind](fields, careful)
-        for at in missing:
-            column = at * len(group.members) // len(fields)
-            default = self.defaults[group.members[column]]
-            if not default.size:
-                raise _Malformed
-            values[at] = default[0]
-        return values
-
-    def _is_missing(self, field: bytes) -> bool:
-        return not field or field == self.na_value
-
-    def diagnose(self, record: bytes) -> None:
+    def diagnose(self, record: bytes, number: int) -> None:
         """Raise the first error of one record, if it has one."""
-        row = self.splitter.split(record)
-        if len(row) != len(self.types):
-            raise _Malformed(f"Expect {len(self.types)} fields but have {len(row)} in record {{}}")
-        for at, (field, kind) in enumerate(zip(row, self.types, strict=True)):
-            if self._is_missing(field):
-                if not self.defaults[at].size:
-                    raise _Malformed(f"Field {at} is required but missing in record {{}}!")
-                continue
-            try:
-                _CONVERTERS[kind]([field], True)
-            except (ValueError, OverflowError):
-                name = dtypes.spelled(kind)
-                shown = (
-                    field.decode(errors="backslashreplace").replace("{", "{{").replace("}", "}}")
-                )
-                raise _Malformed(
-                    f"Field {at} in record {{}} is not a valid {name}: {shown}"
-                ) from None
+        try:
+            row = self.splitter.split(record)
+        except Malformed as malformed:
+            raise Malformed(f"{malformed} in record {number}") from None
+        width = len(self.values.types)
+        if len(row) != width:
+            raise Malformed(f"Expect {width} fields but have {len(row)} in record {number}")
+        fault = self.values.fault(row, f"record {number}")
+        if fault:
+            raise Malformed(fault)
 
 
 # -- the op -----------------------------------------------------------------------------------
@@ -323,7 +223,7 @@ def decode_csv_op(
     flat: list[bytes] = records.reshape(-1).tolist()
     try:
         columns = decoder.columns(flat, records.ndim == 0)
-    except (_Malformed, ValueError, OverflowError):
+    except (Malformed, ValueError, OverflowError):
         raise _first_error(ctx, decoder, flat) from None
     return columns if records.ndim < 2 else [column.reshape(records.shape) for column in columns]
 
@@ -385,13 +285,11 @@ def _check_selection(
 def _first_error(ctx: KernelContext, table: _Table, records: list[bytes]) -> errors.OpError:
     for number, record in enumerate(records):
         try:
-            table.diagnose(record)
-        except _Malformed as malformed:
+            table.diagnose(record, number)
+        except Malformed as malformed:
             where = origin_of(ctx.runtime.resources, record)
             line = f" ({where})" if where else ""
-            return errors.invalid_argument(
-                f"{str(malformed).format(number)}{line}; the record is {record[:200]!r}"
-            )
+            return errors.invalid_argument(f"{malformed}{line}; the record is {record[:200]!r}")
     return errors.internal(f"{len(records)} CSV records could not be decoded for no known reason")
 
 
