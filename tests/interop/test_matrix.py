@@ -8,7 +8,7 @@ import pytest
 
 from tests.interop.clusters import TENSORFLOW, CaseError, Client, Cluster
 from tests.interop.matrix import ASKED, CASES
-from tests.interop.scripts.table import Raises, close
+from tests.interop.scripts.table import Raises, close, of_tensorflow
 
 
 @pytest.mark.parametrize(("topology", "area", "name"), ASKED, indirect=["topology"])
@@ -31,4 +31,6 @@ def test_it_is_as_with_tensorflow(
         if expected.node is not None and kinds["master"] != TENSORFLOW:
             assert error.node == expected.node, error
     else:
+        if kinds["ps"] == TENSORFLOW:
+            expected = of_tensorflow(expected)
         assert close(client.run(area, name, **where), expected)

@@ -59,7 +59,15 @@ ELSEWHERE = {
     "state/temporary",
     "flow/tensor_array_ops",
 }
-NAMES_ELSEWHERE = {"WriteFile", "MatchingFiles", "_ReadVariablesOp", "_Send", "_HostSend"}
+NAMES_ELSEWHERE = {
+    "WriteFile",
+    "DatasetToTFRecord",
+    "ExperimentalDatasetToTFRecord",
+    "MatchingFiles",
+    "_ReadVariablesOp",
+    "_Send",
+    "_HostSend",
+}
 
 
 @dataclass

@@ -59,6 +59,28 @@ class About:
     off: float
 
 
+@dataclass(frozen=True)
+class Updates:
+    """How many updates a variable has had that several sessions made at once, without asking for a lock.
+
+    lost: how many may be missing.  headrace loses none; TensorFlow's variables may.
+    """
+
+    count: int
+    lost: int = 0
+
+
+def of_tensorflow(expected: Any) -> Any:
+    """The same where the variables are TensorFlow's, which may lose one update of a hundred."""
+    if isinstance(expected, list):
+        return [of_tensorflow(each) for each in expected]
+    return (
+        Updates(expected.count, expected.count // 100)
+        if isinstance(expected, Updates)
+        else expected
+    )
+
+
 Run = Callable[[Any, Here], Any]
 
 
@@ -117,6 +139,9 @@ def close(found: Any, expected: Any) -> bool:
             and len(found) == len(expected)
             and all(map(close, found, expected))
         )
+    if isinstance(expected, Updates):
+        least = expected.count - expected.lost
+        return isinstance(found, int) and least <= found <= expected.count
     if isinstance(expected, About):
         return isinstance(found, float) and abs(found - expected.value) <= expected.off
     if isinstance(expected, float):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.interop.scripts.table import PS, WORKER, About, Here, Table
+from tests.interop.scripts.table import PS, WORKER, About, Here, Table, Updates
 
 TABLE = Table()
 FEATURES, HIDDEN, CLASSES, BATCH = 16, 32, 4, 50
@@ -102,7 +102,7 @@ def adam_takes_the_same_path(tf: Any, here: Here) -> Any:
     return losses_of(tf, here, tf.train.AdamOptimizer(0.01))
 
 
-@TABLE.gives([2 * STEPS, About(0.91, 0.015)])
+@TABLE.gives([Updates(2 * STEPS), About(0.91, 0.015)])
 def two_asynchronous_workers_learn_it(tf: Any, here: Here) -> Any:
     """Two sessions on two masters train one model; returns the steps made and the accuracy."""
     model = Model(tf, descent(tf))
