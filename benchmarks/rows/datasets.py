@@ -10,17 +10,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.inputs import EXAMPLES, csv_files, example_file, picture, serialized_examples
 from benchmarks.row import Bench, Floor, Unit, row
 
 BATCH = 32
-FILES = 5
-LINES = 2000
-EXAMPLES = 2000
 SHUFFLED = 1000
 PICTURES = 64
 ROWS = 20_000
@@ -43,17 +40,6 @@ def _measure(bench: Bench, step: Callable[[], object]) -> None:
 # -- CSV ------------------------------------------------------------------------------------------
 
 
-def _write_lines(folder: str) -> list[str]:
-    names = []
-    for file in range(FILES):
-        names.append(str(Path(folder) / f"part{file}.csv"))
-        numbers = range(file * LINES, (file + 1) * LINES)
-        Path(names[-1]).write_text(
-            "".join(f"{n},{n / 2},{n % 10},{n * 3},name{n}\n" for n in numbers)
-        )
-    return names
-
-
 def _check_record(bench: Bench, batch: Any) -> None:
     number, half, digit, triple, name = batch
     bench.expect(len(set(number)), BATCH)
@@ -65,7 +51,7 @@ def _check_record(bench: Bench, batch: Any) -> None:
 
 def _csv_by_hand(bench: Bench) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        names = _write_lines(folder)
+        names = csv_files(folder)
 
         def rows() -> Iterator[list[str]]:
             while True:
@@ -99,7 +85,7 @@ def dataset_csv(tf: Any, bench: Bench) -> None:
     """Records of five columns from the lines of five files."""
     with tempfile.TemporaryDirectory() as folder:
         dataset = (
-            tf.data.TextLineDataset(_write_lines(folder))
+            tf.data.TextLineDataset(csv_files(folder))
             .map(lambda line: tf.decode_csv(line, [[0], [0.0], [0.0], [0.0], [""]]))
             .repeat()
             .shuffle(SHUFFLED)
@@ -113,28 +99,6 @@ def dataset_csv(tf: Any, bench: Bench) -> None:
 # -- Examples -------------------------------------------------------------------------------------
 
 
-def _serialized(tf: Any) -> list[bytes]:
-    """Examples of a label and ten numbers."""
-    found = []
-    for n in range(EXAMPLES):
-        example = tf.train.Example()
-        example.features.feature["label"].int64_list.value.append(n)
-        example.features.feature["x"].float_list.value.extend([n / 2] * 10)
-        found.append(example.SerializeToString())
-    return found
-
-
-@contextmanager
-def _written(tf: Any) -> Iterator[str]:
-    """A file of them."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "examples.tfrecord")
-        with tf.python_io.TFRecordWriter(path) as writer:
-            for each in _serialized(tf):
-                writer.write(each)
-        yield path
-
-
 def _check_examples(bench: Bench, labels: Any, x: Any) -> None:
     bench.expect(labels, range(BATCH))
     bench.expect(x, np.repeat(np.arange(BATCH)[:, None] / 2, 10, axis=1))
@@ -143,7 +107,7 @@ def _check_examples(bench: Bench, labels: Any, x: Any) -> None:
 def _examples_by_hand(bench: Bench) -> None:
     import headrace as tf
 
-    serialized, at = _serialized(tf), 0
+    serialized, at = serialized_examples(tf), 0
 
     def step() -> tuple[Any, Any]:
         nonlocal at
@@ -177,7 +141,8 @@ def _features(tf: Any) -> dict[str, Any]:
 )
 def dataset_parse_single(tf: Any, bench: Bench) -> None:
     """Examples of a label and ten numbers, parsed one by one."""
-    with _written(tf) as path:
+    with tempfile.TemporaryDirectory() as folder:
+        path = example_file(tf, folder)
         dataset = (
             tf.data.TFRecordDataset(path)
             .repeat()
@@ -198,7 +163,8 @@ def dataset_parse_single(tf: Any, bench: Bench) -> None:
 )
 def dataset_parse_batch(tf: Any, bench: Bench) -> None:
     """The same Examples, parsed a batch at a time."""
-    with _written(tf) as path:
+    with tempfile.TemporaryDirectory() as folder:
+        path = example_file(tf, folder)
         dataset = (
             tf.data.TFRecordDataset(path)
             .repeat()
@@ -322,14 +288,11 @@ def _pictures(tf: Any, kind: str, side: int) -> list[bytes]:
     """Something that is neither flat nor noise, encoded."""
     found = []
     with tf.Graph().as_default(), tf.Session() as session:
-        picture = tf.placeholder(tf.uint8, [side, side, 3])
+        pixels = tf.placeholder(tf.uint8, [side, side, 3])
         encode = tf.image.encode_jpeg if kind == "JPEG" else tf.image.encode_png
-        encoded = encode(picture)
+        encoded = encode(pixels)
         for number in range(PICTURES):
-            y, x = np.mgrid[:side, :side]
-            noise = np.random.default_rng(number).integers(0, 16, (side, side, 3))
-            pixels = np.stack([x + y, 2 * x + number, 3 * y], axis=2) % 240 + noise
-            found.append(session.run(encoded, {picture: pixels.astype(np.uint8)}))
+            found.append(session.run(encoded, {pixels: picture(number, side)}))
     return found
 
 

@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.inputs import FILES, csv_files, example_file, picture
 from benchmarks.row import Bench, Unit, row
 
 BATCH = 32
-FILES = 5
-LINES = 2000
-EXAMPLES = 2000
 PICTURES = 64
 SIDE = 64
 WITHIN_S = 60.0
@@ -28,13 +26,7 @@ WITHIN_S = 60.0
 def csv_pipeline(tf: Any, bench: Bench) -> None:
     """Records of five columns from five files, read in five threads, shuffled and batched."""
     with tempfile.TemporaryDirectory() as folder:
-        names = []
-        for file in range(FILES):
-            names.append(str(Path(folder) / f"part{file}.csv"))
-            numbers = range(file * LINES, (file + 1) * LINES)
-            Path(names[-1]).write_text(
-                "".join(f"{n},{n / 2},{n % 10},{n * 3},name{n}\n" for n in numbers)
-            )
+        names = csv_files(folder)
 
         def record(queue: Any) -> list[Any]:
             _, line = tf.TextLineReader().read(queue)
@@ -59,13 +51,7 @@ def csv_pipeline(tf: Any, bench: Bench) -> None:
 def tfrecord_pipeline(tf: Any, bench: Bench) -> None:
     """Examples of a label and ten numbers, parsed one by one and batched in the order of the file."""
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "examples.tfrecord")
-        with tf.python_io.TFRecordWriter(path) as writer:
-            for n in range(EXAMPLES):
-                example = tf.train.Example()
-                example.features.feature["label"].int64_list.value.append(n)
-                example.features.feature["x"].float_list.value.extend([n / 2] * 10)
-                writer.write(example.SerializeToString())
+        path = example_file(tf, folder)
         _, serialized = tf.TFRecordReader().read(tf.train.string_input_producer([path]))
         features = tf.parse_single_example(
             serialized,
@@ -85,11 +71,11 @@ def png_pipeline(tf: Any, bench: Bench) -> None:
     with tempfile.TemporaryDirectory() as folder:
         names = []
         with tf.Graph().as_default(), tf.Session() as session:
-            picture = tf.placeholder(tf.uint8, [SIDE, SIDE, 3])
-            png = tf.image.encode_png(picture)
+            fed = tf.placeholder(tf.uint8, [SIDE, SIDE, 3])
+            png = tf.image.encode_png(fed)
             for n in range(PICTURES):
                 names.append(str(Path(folder) / f"{n}.png"))
-                Path(names[-1]).write_bytes(session.run(png, {picture: _picture(n)}))
+                Path(names[-1]).write_bytes(session.run(png, {fed: picture(n, SIDE)}))
         queue = tf.train.string_input_producer(names, shuffle=False)
         key, content = tf.WholeFileReader().read(queue)
         pixels = tf.cast(tf.image.decode_png(content, channels=3), tf.float32) / 255.0
@@ -97,16 +83,9 @@ def png_pipeline(tf: Any, bench: Bench) -> None:
         batch = tf.train.batch([key, pixels], BATCH, num_threads=2, capacity=4 * BATCH)
         with _running(tf, batch) as step:
             keys, images = step()
-            wanted = [_picture(int(Path(key.decode()).stem)) / np.float32(255) for key in keys]
+            wanted = [picture(int(Path(key.decode()).stem), SIDE) / np.float32(255) for key in keys]
             bench.expect(images, wanted, relative=1e-6)
             bench.rate([step], each_counts=BATCH)
-
-
-def _picture(number: int) -> Any:
-    """Something that is neither flat nor noise."""
-    y, x = np.mgrid[:SIDE, :SIDE]
-    noise = np.random.default_rng(number).integers(0, 16, (SIDE, SIDE, 3))
-    return (np.stack([x + y, 2 * x + number, 3 * y], axis=2) % 240 + noise).astype(np.uint8)
 
 
 @contextmanager

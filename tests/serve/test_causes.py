@@ -216,7 +216,7 @@ def test_nobody_takes_gradients_out_if_no_task_answers_that_did() -> None:
     assert not missing_takers(state, silent("worker:1"))
     assert missing_takers(state, silent("worker:0")) == ("/job:worker/replica:0/task:0",)
     assert who_took(state, silent("worker:0")) == (
-        "nobody takes gradients out any more, which was for /job:worker/replica:0/task:0, which does not answer"
+        "nobody takes gradients out any more: that was up to /job:worker/replica:0/task:0, which does not answer"
     )
     state.taker.add(session="b", task="/job:worker/replica:0/task:1", ago_s=1)
     assert not who_took(state, silent("worker:0"))

@@ -181,11 +181,10 @@ def test_the_display_fits_a_terminal_of_80_columns(collector: Collector) -> None
 
 def test_without_rich_there_is_a_line_for_each_tenth(collector: Collector) -> None:
     out = io.StringIO()
-    with PlainView(PlainConsole(out), collector, total=100_000) as view:
-        for i in range(2000):
-            collector.take("worker 0", step(100 + i * 0.01, i, loss=2.5))
-            view.refresh()
-        collector.take_depth(101.0, 2000)
+    view = PlainView(PlainConsole(out), collector, total=100_000)
+    for i in range(2000):
+        collector.take("worker 0", step(100 + i * 0.01, i, loss=2.5))
+        view.refresh()
     lines = out.getvalue().splitlines()
     assert len(lines) == 10
     assert lines[0] == "  10,000 of 100,000 examples; worker 0 loss 2.5000"

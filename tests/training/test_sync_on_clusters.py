@@ -217,7 +217,7 @@ def test_who_waits_for_a_token_is_told_that_nobody_takes_gradients_out_any_more(
         with pytest.raises(tf.errors.DeadlineExceededError) as late:
             worker.session.run(worker.model.train, worker.fed)
         assert f"{CHIEF} did not come back within 0.1 s" in str(late.value)
-        assert f"nobody takes gradients out any more, which was for {CHIEF}" in str(late.value)
+        assert f"nobody takes gradients out any more: that was up to {CHIEF}" in str(late.value)
 
 
 class Member:

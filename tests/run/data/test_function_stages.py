@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from headrace.base import dtypes, errors
 from headrace.run.data.batching import BatchOfMapped
 from headrace.run.data.chunks import Chunk, Element
-from headrace.run.data.functions import Function
+from headrace.run.data.functions import Function, SideBySide
 from headrace.run.data.grouping import Generated, GroupByReducer, GroupByWindow
 from headrace.run.data.iterator import DataIterator
 from headrace.run.data.mapping import Filter, Map, ParallelMap, Scan, TakeWhile
@@ -413,6 +413,23 @@ def door() -> Iterator[tuple[Door, DataIterator]]:
 def taken(found: Any) -> int:
     (value,) = found.wait(Scope(10)) if isinstance(found, Pending) else found
     return int(value)
+
+
+def test_a_thread_that_cannot_be_started_leaves_no_call_behind() -> None:
+    class Refusing:
+        refuses = True
+
+        def start(self, target: Callable[..., object], *args: Any, name: str = "") -> Any:
+            if self.refuses:
+                raise RuntimeError("can't start new thread")
+            target(*args)
+
+    threads = Refusing()
+    calls = SideBySide(Iteration(threads=threads), Python(doubled), 1)
+    with pytest.raises(RuntimeError, match="new thread"):
+        calls.begin((np.int64(1),))
+    threads.refuses = False
+    assert calls.begin((np.int64(2),)).result() == (4,)
 
 
 def test_who_gives_up_while_a_function_runs_leaves_its_element_to_the_next(

@@ -214,10 +214,16 @@ class SideBySide:
             if self._threads == self._calls:
                 return call
             self._threads += 1
-        if self._function.waits or self._run.threads is None:
-            self._function.apart(lambda: self._work(True))
-        else:
-            self._run.threads.start(self._work, False, name=self._function.name)
+        try:
+            if self._function.waits or self._run.threads is None:
+                self._function.apart(lambda: self._work(True))
+            else:
+                self._run.threads.start(self._work, False, name=self._function.name)
+        except BaseException:  # no more threads are to be had, or the iterator has ended
+            with self._lock:
+                self._threads -= 1
+                self._left = deque(each for each in self._left if each[1] is not call)
+            raise
         return call
 
     def forget(self) -> None:

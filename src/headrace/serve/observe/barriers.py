@@ -37,7 +37,7 @@ def missing(accumulator: pb.ResourceState, silent: Mapping[str, str]) -> tuple[s
 def who_took(accumulator: pb.ResourceState, silent: Mapping[str, str]) -> str:
     """Why nobody takes gradients out any more, as far as that is known; "" if somebody may."""
     return "; ".join(
-        f"nobody takes gradients out any more, which was for {who}, which {silent[who]}"
+        f"nobody takes gradients out any more: that was up to {who}, which {silent[who]}"
         for who in missing_takers(accumulator, silent)
     )
 

@@ -5,14 +5,12 @@ Called by: views, in one thread.
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from headrace.tools.demo.collect import Collector
 from headrace.tools.terminal import Console
 
 
 class PlainView:
-    """A context manager; `refresh` prints a line when another tenth has been trained on."""
+    """`refresh` prints a line when another tenth has been trained on."""
 
     def __init__(self, console: Console, collector: Collector, total: int) -> None:
         self._console = console
@@ -36,14 +34,3 @@ class PlainView:
         self._console.print(
             f"  {collector.examples:,} of {self._total:,} examples{depth}; {losses}"
         )
-
-    def __enter__(self) -> PlainView:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.refresh()

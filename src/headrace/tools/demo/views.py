@@ -5,7 +5,7 @@ Called by: run, in one thread.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from headrace.tools.demo.collect import Collector
@@ -26,7 +26,7 @@ def view_on(
     if isinstance(console, PlainConsole):
         from headrace.tools.demo.plain_view import PlainView
 
-        return PlainView(console, collector, total)
+        return nullcontext(PlainView(console, collector, total))
     from headrace.tools.demo.rich_view import RichView
 
     return RichView(console, collector, total, capacity)
