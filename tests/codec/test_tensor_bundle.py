@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.codec.bundle_reader import Reader, Stored, merged
+from headrace.codec.fields import objects
 from headrace.codec.ordered import WHOLE
 from headrace.codec.records import masked_crc
 from headrace.codec.sorted_table import Table
@@ -171,9 +172,15 @@ def test_what_is_no_data_is_refused(dtype: dtypes.DType) -> None:
         Files().writer.add("x", np.array(None, object), dtype)
 
 
-@pytest.mark.parametrize("dtype", [dtypes.float64, dtypes.string], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize(
+    "dtype", [dtypes.float64, dtypes.string, dtypes.variant], ids=lambda dtype: dtype.name
+)
 def test_every_byte_that_changed_is_data_loss(dtype: dtypes.DType) -> None:
-    value: Any = np.array([b"one", b"", b"three"], object) if dtype is dtypes.string else np.ones(2)
+    value: Any = np.ones(2)
+    if dtype is dtypes.string:
+        value = np.array([b"one", b"", b"three"], object)
+    elif dtype is dtypes.variant:
+        value = objects([pb.VariantTensorDataProto(type_name="a"), pb.VariantTensorDataProto()])
     files = Files()
     files.writer.add("first", np.zeros(1), dtypes.float64)
     files.writer.add("layer/kernel", value, dtype)

@@ -37,6 +37,7 @@ from headrace.codec.tensor_bundle import (
     decoded,
     shard_name,
 )
+from headrace.codec.variant_content import LEAST_BYTES
 
 Array = np.ndarray[Any, Any]
 
@@ -248,7 +249,7 @@ class Reader:
 
     def _check(self, entry: pb.BundleEntryProto) -> None:
         """Raise ValueError, or Unimplemented, for what cannot be the entry of a tensor."""
-        check_described(entry.dtype, entry.shape)
+        check_described(entry.dtype, entry.shape, no_data=(dtypes.resource,))
         sizes = sizes_of(entry.shape)
         for each in entry.slices:
             check_extents(extents_of(each), sizes)
@@ -264,6 +265,10 @@ class Reader:
         if entry.dtype == pb.DT_STRING:
             if entry.size < count:
                 raise ValueError(f"{entry.size} bytes are no {count} strings")
+            return
+        if entry.dtype == pb.DT_VARIANT:
+            if entry.size < count * LEAST_BYTES:
+                raise ValueError(f"{entry.size} bytes are no {count} variants")
             return
         wanted = count * np.dtype(dtypes.as_dtype(entry.dtype).as_numpy_dtype).itemsize
         if entry.size != wanted:

@@ -7,7 +7,7 @@ Called by: codec.tensor_bundle, codec.bundle_reader, codec.slice_table, training
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,6 @@ from headrace.codec.ordered import WHOLE, Extent
 
 Array = np.ndarray[Any, Any]
 
-_NO_DATA: Final = (dtypes.resource, dtypes.variant)
 _MOST_DIMENSIONS: Final = 64  # of an array
 _MOST_ELEMENTS: Final = 1 << 62
 
@@ -51,15 +50,19 @@ def ranges(extents: Sequence[Extent], sizes: Sequence[int]) -> tuple[slice, ...]
 # -- what files say -------------------------------------------------------------------------------
 
 
-def check_described(number: int, shape: pb.TensorShapeProto) -> None:
-    """Raise ValueError unless a file's type and shape are those of a tensor, and Unimplemented unless it is data."""
+def check_described(
+    number: int,
+    shape: pb.TensorShapeProto,
+    no_data: Collection[dtypes.DType] = (dtypes.resource, dtypes.variant),
+) -> None:
+    """Raise ValueError unless a file's type and shape are those of a tensor, and Unimplemented for `no_data`."""
     try:
         dtype = dtypes.as_dtype(int(number))
     except TypeError:
         raise ValueError(f"its type is {number}, which is none") from None
     if dtype._is_ref_dtype:
         raise ValueError(f"its type is {dtype.name}: references are in no file")
-    if dtype in _NO_DATA:
+    if dtype in no_data:
         raise errors.unimplemented(
             f"tensors of type {dtype.name} cannot be restored from a checkpoint"
         )

@@ -3,7 +3,8 @@
 ``PREFIX.index`` has a `BundleHeaderProto` under the empty key and a `BundleEntryProto` for each tensor: type, shape,
 and where in which shard its bytes are, with their masked CRC-32C.  ``PREFIX.data-00000-of-00002`` is the bytes of
 tensors, one behind the other: numbers as they lie in memory, little-endian; strings as their lengths (varints), a
-checksum of the lengths, and then their bytes.  A tensor that was saved in parts has an entry with the whole shape and
+checksum of the lengths, and then their bytes; variants as `codec.variant_content` says.
+A tensor that was saved in parts has an entry with the whole shape and
 the parts' places instead of data, and an entry of its own for each part (`codec.ordered`).
 No I/O here: a `Writer` hands on pieces for a shard, a `Reader` asks for ranges of shards.
 Called by: run.checkpoints.  Threads: a Writer one; a Reader any, one at a time.
@@ -22,7 +23,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
-from headrace.codec import sorted_table
+from headrace.codec import sorted_table, variant_content
 from headrace.codec.checksums import Buffer, crc32c
 from headrace.codec.ordered import Extent, slice_key
 from headrace.codec.parts import sizes_of, slice_proto
@@ -35,7 +36,9 @@ VERSION: Final = 1
 """Of the format, as TensorFlow writes it."""
 
 HEADER_KEY: Final = b""
-_NO_DATA: Final = (dtypes.resource, dtypes.variant)
+CHECKED_APART: Final = (pb.DT_STRING, pb.DT_VARIANT)
+"""Types whose checksums are not those of their bytes as they lie in the file."""
+
 _LENGTHS_CHECK: Final = struct.Struct("<I")
 _MOST_SHORT: Final = 0xFFFFFFFF
 
@@ -65,11 +68,14 @@ class Encoded:
 def encoded(value: Array, dtype: dtypes.DType) -> Encoded:
     """The bytes of a tensor; without a copy where `value` is contiguous.
 
-    Raises Unimplemented for types that are no data (resources, variants).
+    Raises Unimplemented for what is no data (resources, and variants that are of use in their own process only).
     """
     if dtype is dtypes.string:
         return _encoded_strings(value)
-    if dtype in _NO_DATA:
+    if dtype is dtypes.variant:
+        variants, crc = variant_content.written(value)
+        return Encoded(variants, b"", crc)
+    if dtype is dtypes.resource:
         raise errors.unimplemented(
             f"tensors of type {dtype.name} have no place in a checkpoint; save what they stand for"
         )
@@ -107,7 +113,9 @@ def decoded(content: Buffer, dtype: dtypes.DType, sizes: tuple[int, ...]) -> Arr
     """
     if dtype is dtypes.string:
         return _decoded_strings(bytes(content), sizes)
-    if dtype in _NO_DATA:
+    if dtype is dtypes.variant:
+        return variant_content.read(bytes(content), _count(sizes)).reshape(sizes)
+    if dtype is dtypes.resource:
         raise errors.unimplemented(
             f"tensors of type {dtype.name} cannot be restored from a checkpoint"
         )
@@ -150,9 +158,11 @@ def _decoded_strings(content: bytes, sizes: tuple[int, ...]) -> Array:
 
 def content_crc(entry: pb.BundleEntryProto, content: Buffer) -> int:
     """What the entry's checksum should be, of the bytes that were read."""
-    if entry.dtype != pb.DT_STRING:
+    if entry.dtype not in CHECKED_APART:
         return masked(crc32c(content))
     content = bytes(content)
+    if entry.dtype == pb.DT_VARIANT:
+        return masked(variant_content.checksum(content, _count(sizes_of(entry.shape))))
     at, lengths = 0, []
     for _ in range(_count(sizes_of(entry.shape))):
         length, at = unpacked(content, at)

@@ -42,6 +42,8 @@ from headrace.library.data.transformations import (
     take_while,
 )
 from headrace.library.data.writers import TFRecordWriter
+from headrace.training.hooks.input_pipeline import CheckpointInputPipelineHook
+from headrace.training.saver.iterators import make_saveable_from_iterator
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)
@@ -50,6 +52,7 @@ __all__ = [
     "AUTOTUNE",
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
+    "CheckpointInputPipelineHook",
     "Counter",
     "CsvDataset",
     "RandomDataset",
@@ -69,6 +72,7 @@ __all__ = [
     "ignore_errors",
     "make_batched_features_dataset",
     "make_csv_dataset",
+    "make_saveable_from_iterator",
     "map_and_batch",
     "map_and_batch_with_legacy_function",
     "parallel_interleave",

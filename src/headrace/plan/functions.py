@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from headrace.base import dtypes
 from headrace.base.traits import CALLS_USER, MAY_WAIT, STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph.function_library import Function
@@ -30,6 +31,7 @@ class StepFunction:
     """A function, planned for a device.
 
     keeps: whether nodes of it remember something from one call to the next, such as what they have drawn; see `anew`.
+    remembering: the types of those, but for what makes datasets, which are descriptions.
     waits: whether a node of it may have to wait, or runs what is the user's.
     """
 
@@ -40,7 +42,9 @@ class StepFunction:
         self.inputs = [(t.dtype.base_dtype, t.shape) for t in body.inputs]
         self.outputs = [(t.dtype.base_dtype, t.shape) for t in body.outputs]
         self.wanted = wanted(body.inputs, body.outputs, body.effects())
-        self.keeps = any(STATEFUL in op.traits for op in self.wanted.pruned.ops)
+        stateful = [op for op in self.wanted.pruned.ops if STATEFUL in op.traits]
+        self.keeps = bool(stateful)
+        self.remembering = {op.type for op in stateful if not _makes_dataset(op)}
         self.waits = any(
             not op.traits.isdisjoint({MAY_WAIT, CALLS_USER}) for op in self.wanted.pruned.ops
         )
@@ -90,3 +94,7 @@ def _find(
         ("step", device), lambda: StepFunction(function, device, compile_program)
     )
     return found
+
+
+def _makes_dataset(op: Operation) -> bool:
+    return [tensor.dtype.base_dtype for tensor in op.outputs] == [dtypes.variant]

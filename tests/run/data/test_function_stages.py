@@ -55,6 +55,7 @@ class Python(Function):
     def __init__(self, call: Callable[..., Any], kind: str = "steady") -> None:
         """kind: "steady", "columns" (of many elements at once), "keeps" or "waits"."""
         self.name = "python"
+        self.remembering = {"Draw"} if kind == "keeps" else set()
         self.steady, self.waits = kind in ("steady", "columns"), kind == "waits"
         self._call, self._columns = call, kind == "columns"
 

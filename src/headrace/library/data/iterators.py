@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.names import colocate_with
 from headrace.graph.operation import Operation
@@ -26,6 +27,9 @@ from headrace.library.data.structures import (
 
 __all__ = ["Iterator"]
 
+ITERATORS = "iterators"
+"""The collection of all iterators' handles."""
+
 _MANY_CALLS = 32
 
 
@@ -38,6 +42,7 @@ class Iterator(OfElements):
         self._structure = structure
         self._string_handle = get("IteratorToStringHandle")(iterator_resource)
         self._calls = 0
+        scopes.get_default_graph().add_to_collection(ITERATORS, iterator_resource)
 
     @staticmethod
     def from_structure(

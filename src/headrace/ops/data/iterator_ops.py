@@ -20,6 +20,7 @@ from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
 from headrace.base.traits import HANDLE, MAY_WAIT, NEVER_FOLDED, POLLS, STATEFUL
 from headrace.codec import protos as pb
+from headrace.codec.fields import objects
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.ops.data.dataset_values import (
@@ -319,18 +320,22 @@ op("ExperimentalDatasetCardinality", **_COUNT)(_cardinality)
     inputs="resource_handle: resource",
     outputs="serialized: variant",
     attrs="external_state_policy: int = 0",
-    shape=dataset_scalar,
+    shape=lambda c: (None,),
     traits={STATEFUL, MAY_WAIT},
     **_USE,
 )
-def serialize_iterator_op(xp: Any, resource_handle: Any) -> Any:
-    """Where the iterator is, all that its stages hold included.  Raises FailedPrecondition, Unimplemented."""
-    return iterator_of(resource_handle).save()
+def serialize_iterator_op(xp: Any, resource_handle: Any, *, external_state_policy: int) -> Any:
+    """Where the iterator is, all that its stages hold included: a variant [1].
+
+    What its functions remember (generators of random numbers, Python's state) is not part of it: external_state_policy
+    0 logs a warning, 1 says nothing, 2 raises FailedPrecondition.  Raises FailedPrecondition, Unimplemented.
+    """
+    return iterator_of(resource_handle).save(external_state_policy)
 
 
 @serialize_iterator_op.finish
 def _variant(position: bytes) -> Any:
-    return boxed(pb.VariantTensorDataProto(type_name=_TYPE, metadata=position))
+    return objects([pb.VariantTensorDataProto(type_name=_TYPE, metadata=position)])
 
 
 @op(
@@ -344,7 +349,8 @@ def deserialize_iterator_op(xp: Any, resource_handle: Any, serialized: Any) -> A
 
     Raises InvalidArgument (no position, another dataset's), DataLoss, FailedPrecondition.
     """
-    value = serialized.item() if isinstance(serialized, np.ndarray) else serialized
+    values = list(serialized.reshape(-1)) if isinstance(serialized, np.ndarray) else [serialized]
+    value = values[0] if values else None
     if not isinstance(value, pb.VariantTensorDataProto):
         raise errors.invalid_argument(
             f"expected the position of an iterator, as SerializeIterator gives it, and not {value!r:.80}"

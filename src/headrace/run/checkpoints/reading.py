@@ -18,13 +18,12 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.codec import bundle_reader, slice_table
-from headrace.codec import protos as pb
 from headrace.codec.bundle_reader import Stored
 from headrace.codec.checksums import crc32c
 from headrace.codec.ordered import Extent
 from headrace.codec.records import masked
 from headrace.codec.sorted_table import Table
-from headrace.codec.tensor_bundle import Array, index_name, shard_name
+from headrace.codec.tensor_bundle import CHECKED_APART, Array, index_name, shard_name
 from headrace.run.exec import polling
 from headrace.run.exec.polling import poll_for
 from headrace.run.exec.worker_pool import parallel_for
@@ -153,7 +152,7 @@ class Checkpoint:
 
         def take(job: tuple[int, Stored, Shard, bool]) -> None:
             at, stored, shard, leave = job
-            if leave and stored.dtype is not dtypes.bool:
+            if leave and stored.dtype not in (dtypes.bool, dtypes.variant):
                 shard.check(stored, scope)
                 found[at] = LeftInFile(stored, shard)
             else:
@@ -206,7 +205,7 @@ class Shard:
             piece = content[at : at + _PIECE_BYTES]
             self._fill(piece, stored, at)
             crc = crc32c(piece, crc)
-        return stored.decoded(content, None if entry.dtype == pb.DT_STRING else masked(crc))
+        return stored.decoded(content, None if entry.dtype in CHECKED_APART else masked(crc))
 
     def check(self, stored: Stored, scope: Scope | None) -> None:
         """Look at the checksum of a tensor of numbers.  Raises DataLoss."""

@@ -46,6 +46,7 @@ class Function:
         self.name = function.name
         self.steady = not function.keeps
         self.waits = function.waits
+        self.remembering = function.remembering
         self._function, self._captured = function, tuple(map(_kept, captured))
         self._runtime, self._owner = runtime, owner
         self._together = (
@@ -134,6 +135,7 @@ class Calling:
 
     def __init__(self, run: Iteration, function: Function) -> None:
         self._run, self._function = run, function
+        _note(run, function)
         self._under_way: Pending[Element] | None = None
 
     def __call__(self, element: Element) -> Element:
@@ -156,6 +158,7 @@ class Repeating:
 
     def __init__(self, run: Iteration, function: Function) -> None:
         self._run, self._function = run, function
+        _note(run, function)
         self._under_way: Pending[_Several] | None = None
         self._rest: list[Element] = []  # more than was asked for the last time
         self._failed: errors.OpError | None = None  # behind all those
@@ -202,6 +205,7 @@ class SideBySide:
 
     def __init__(self, run: Iteration, function: Function, calls: int) -> None:
         self._run, self._function, self._calls = run, function, calls
+        _note(run, function)
         self._lock = threading.Lock()
         self._left: deque[tuple[Element, Pending[Element]]] = deque()
         self._threads = 0
@@ -244,6 +248,11 @@ class SideBySide:
                 call.reject(error)
             else:
                 call.resolve(found)
+
+
+def _note(run: Iteration, function: Function) -> None:
+    for kind in function.remembering:
+        run.stateful.add(f"{kind} in {function.name}")
 
 
 def _running(name: str) -> WaitInfo:

@@ -14,6 +14,7 @@ Source: TF 1.15 core/kernels/data/iterator_ops.cc, for behaviour
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -37,10 +38,16 @@ from headrace.run.state.wait_queues import WaitingResource
 from headrace.run.thread_group import ThreadGroup
 from headrace.run.uninterrupted import changes
 
+IGNORE: Final = 1
+FAIL: Final = 2
+"""Of positions without what functions remember; anything else warns."""
+
 AHEAD_MOST: Final = 64
 AHEAD_BYTES: Final = 1 << 18
 AHEAD_S: Final = 200e-6
 """Elements that are taken from the chain before they are asked for: so many, so large, and as fast as that."""
+
+log = logging.getLogger("headrace")
 
 _SERVED: Final = 64  # others that a step's thread serves before it goes on with its step
 
@@ -371,17 +378,33 @@ class DataIterator(WaitingResource):
 
     # -- position -----------------------------------------------------------------------------
 
-    def save(self) -> Any:
-        """The position as bytes, or a Pending of it.  Raises FailedPrecondition, Unimplemented."""
-        return self.do(self._save)
+    def save(self, policy: int = IGNORE) -> Any:
+        """The position as bytes, or a Pending of it.  Raises FailedPrecondition, Unimplemented.
 
-    def _save(self) -> bytes:
+        policy: what is done if functions remember something, which is no part of it.
+        """
+        return self.do(lambda: self._save(policy))
+
+    def _save(self, policy: int) -> bytes:
         now = self._pass
         if now is None:
             raise self._uninitialized("Save", "saving it")
+        if now.run.stateful and policy != IGNORE:
+            self._without_state(now.run.stateful, policy)
         chunk = self._chunk
         held = [] if chunk is None else [chunk.part(self._at, chunk.count)]
         return encoded([held, self._given, saved_position(now.root)])
+
+    def _without_state(self, functions: set[str], policy: int) -> None:
+        text = (
+            f"{', '.join(sorted(functions))} of {self} is stateful: what it remembers (generators of random numbers, "
+            "Python's state) is not saved with the iterator"
+        )
+        if policy == FAIL:
+            raise errors.failed_precondition(
+                f"{text}; with external_state_policy='warn' or 'ignore' the rest is"
+            )
+        log.warning("%s", text)
 
     def restore(self, data: bytes) -> Any:
         """Take up a position in an iteration of the same dataset; None, or a Pending.

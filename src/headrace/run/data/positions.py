@@ -82,7 +82,8 @@ def decoded(data: bytes) -> Position:
     """The tree again.  Raises InvalidArgument for anything else."""
     if not data.startswith(_FORMAT):
         raise errors.invalid_argument(
-            "this is not the position of an iterator that headrace has saved"
+            "this is not the position of an iterator that headrace has saved: TensorFlow's checkpoints hold those of "
+            "its own stages; leave the iterator out of what is restored, and skip the elements that were taken"
         )
     try:
         found, at = _read(data, len(_FORMAT))

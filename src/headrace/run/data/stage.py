@@ -59,9 +59,10 @@ class Iteration:
     """One pass over a dataset, as its stages see it.
 
     check: raises Interrupted when pulling is to stop.  scope: ends with the pass.
+    stateful: nodes of functions that remember something, for people.
     """
 
-    __slots__ = ("check", "files", "scope", "threads")
+    __slots__ = ("check", "files", "scope", "stateful", "threads")
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class Iteration:
         self.check = check
         self.scope = Scope() if scope is None else scope
         self.threads = threads
+        self.stateful: set[str] = set()
 
     def within(self, scope: Scope) -> Iteration:
         """The same for stages that a thread of their own pulls: `check` looks at `scope`."""
@@ -82,7 +84,9 @@ class Iteration:
             if scope.error is not None:
                 raise Interrupted
 
-        return Iteration(self.files, check, scope, self.threads)
+        made = Iteration(self.files, check, scope, self.threads)
+        made.stateful = self.stateful
+        return made
 
 
 class Stage:

@@ -59,6 +59,7 @@ class CallableFunction(Protocol):
     inputs: Sequence[tuple[Any, Any]]
     outputs: Sequence[tuple[Any, Any]]
     keeps: bool
+    remembering: set[str]
     waits: bool
 
     def anew(self) -> CallableFunction:
