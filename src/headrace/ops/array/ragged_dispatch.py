@@ -25,7 +25,8 @@ Call = Callable[..., Any]
 
 UNARY_OPS: Final = (
     "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh DecodeBase64 Digamma Elu Erf Erfc Exp Expm1 Floor Invert IsFinite "
-    "IsInf IsNan Lgamma Log Log1p LogicalNot Reciprocal Relu Rint Rsqrt Selu Sin Sinh Softsign Sqrt Square StringStrip Tan Tanh"
+    "IsInf IsNan Lgamma Log Log1p LogicalNot Reciprocal Relu Rint Rsqrt Selu Sin Sinh Softsign Sqrt Square StringStrip "
+    "Tan Tanh"
 )
 """Ops that are public names themselves, of one operand."""
 
