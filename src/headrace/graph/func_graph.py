@@ -167,9 +167,14 @@ class FuncGraph(Graph):
 
     @contextmanager
     def init_scope(self) -> Iterator[None]:
-        """Nodes made inside are outside of the function."""
+        """Nodes made inside are outside of the function, with the names that they would have had in it."""
         with self.outer_graph.as_default(), self.outer_graph.init_scope():
-            yield
+            if not self.functional_flow:
+                yield
+                return
+            inner = f"{self._name_stack}/" if self._name_stack else None
+            with scopes.get_default_graph().name_scope(inner):
+                yield
 
     def _has(self, element: Any) -> bool:
         if hasattr(element, "_handle"):

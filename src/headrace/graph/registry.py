@@ -261,6 +261,8 @@ class OpSpec:
         self.foldable = self.traits.isdisjoint(_NOT_FOLDED)
         self.bare = bare
         self.differentiable = differentiable
+        self.of_ragged: Callable[..., Any] | None = None
+        """What calls with ragged tensors give: of (spec, inputs, name, attrs); NotImplemented if nothing is ragged."""
         self.where = where
         self.gradient_fn: Gradient | None = None
         self.into_fn: Callable[..., Any] | None = None
@@ -383,6 +385,10 @@ class OpSpec:
 
         if len(inputs) != len(self.inputs):
             inputs, name = self._arranged(inputs, name, attrs)
+        if self.of_ragged is not None:
+            found = self.of_ragged(self, inputs, name, attrs)
+            if found is not NotImplemented:
+                return found
         if OF_SPARSE in self.traits:
             from headrace.graph.sparse import SparseTensor, of_values
 

@@ -14,7 +14,7 @@ from headrace.graph.registry import OPS
 FAMILIES = {
     "array": (
         "broadcast constants gathering indexing joining one_hot packing padding "
-        "partitioning placeholders ranges shapes slicing space_batch tensor_scatter unique"
+        "partitioning placeholders ragged_dispatch ranges shapes slicing space_batch tensor_scatter unique"
     ),
     "data": "accumulators queue_ops queues",
     "flow": (
@@ -41,7 +41,10 @@ FAMILIES = {
 """Files that are imported with the package, by family."""
 
 ON_DEMAND = {
-    "array": "formats in_place parallel_concat ragged ragged_calls ragged_ops ragged_variants rolling searching",
+    "array": (
+        "formats in_place parallel_concat ragged ragged_calls ragged_joining ragged_ops ragged_reductions "
+        "ragged_variants rolling searching"
+    ),
     "data": (
         "barriers dataset_batches dataset_choices dataset_csv dataset_files dataset_functions dataset_groups "
         "dataset_ops dataset_sources dataset_writers iterator_ops optionals staging tensor_list_arrays "
@@ -78,4 +81,5 @@ def _rest() -> None:
 
 
 _imported(FAMILIES)
+import_module(f"{__name__}.array.ragged_dispatch").install()
 OPS.rest = _rest

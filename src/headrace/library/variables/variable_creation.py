@@ -18,6 +18,7 @@ from typing import Any
 from headrace.graph import scopes
 from headrace.graph.behavior import resource_variables_enabled
 from headrace.graph.graph import Graph
+from headrace.graph.tensor import Tensor
 
 __all__ = ["variable_creator_scope"]
 
@@ -77,7 +78,22 @@ def _plain(cls: type, **arguments: Any) -> Any:
     """A variable, without creators."""
     from headrace.library.variables.resource_variables import ResourceVariable
 
+    _check_lifted(arguments)
     return type.__call__(ResourceVariable if _wants_resource(arguments) else cls, **arguments)
+
+
+def _check_lifted(arguments: dict[str, Any]) -> None:
+    """Raises ValueError: the initial value is computed in the body of a function, and the variable is outside."""
+    function = scopes.function_being_built()
+    value = arguments.get("initial_value")
+    if function is None or not function.functional_flow or not isinstance(value, Tensor):
+        return
+    if value.graph.building_function:
+        raise ValueError(
+            f"Argument `initial_value` ({value}) could not be lifted out of a `tf.function`. (Tried to create variable "
+            f"with name={arguments.get('name')!r}): it is computed in a branch, a loop or a function, and "
+            "variables are made outside of those; give a function that computes it"
+        )
 
 
 def _wants_resource(arguments: dict[str, Any]) -> bool:

@@ -105,8 +105,9 @@ class VariableScope:
 
     @property
     def use_resource(self) -> bool | None:
-        """Default of use_resource."""
-        return self._use_resource
+        """Default of use_resource: in a branch, loop or function that is a graph of its own, True."""
+        function = scopes.function_being_built()
+        return True if function is not None and function.functional_flow else self._use_resource
 
     @property
     def regularizer(self) -> Any:
@@ -222,7 +223,7 @@ class VariableScope:
                 caching_device=_first(caching_device, self._caching_device),
                 partitioner=_first(partitioner, self._partitioner),
                 validate_shape=validate_shape,
-                use_resource=_first(use_resource, self._use_resource),
+                use_resource=_first(use_resource, self.use_resource),
                 custom_getter=_first(custom_getter, self._custom_getter),
                 constraint=_first(constraint, self._constraint),
                 synchronization=synchronization,

@@ -2,7 +2,7 @@
 
 An operator is that of the innermost values.  Two ragged tensors need the same rows; a dense one broadcasts from the
 last dimension on, with one element, or as many as there are, for a ragged dimension.
-Called by: ops.array.ragged.  Threads: as graph.
+Called by: ops.array.ragged, ops.array.ragged_dispatch.  Threads: as graph.
 Source: behaviour of TF 1.15 (python/ops/ragged/ragged_operators.py, ragged_dispatch.py)
 """
 
@@ -37,7 +37,8 @@ __all__: list[str] = []
 Function = Callable[[Any, Any], Any]
 
 
-def _both_ragged(function: Function, x: Any, y: Any) -> Any:
+def both_ragged(function: Function, x: Any, y: Any) -> Any:
+    """`function` of the innermost values of two ragged tensors with the same rows."""
     if x.ragged_rank != y.ragged_rank:
         raise errors.unimplemented(
             f"operators need ragged tensors of as many ragged dimensions, not {x.ragged_rank} and {y.ragged_rank}; "
@@ -65,7 +66,8 @@ def _may_be_equal(mine: Any, other: Any) -> bool:
     return mine is None or other is None or np.array_equal(mine, other)
 
 
-def _with_dense(function: Function, given: Any, other: Any, swapped: bool) -> Any:
+def with_dense(function: Function, given: Any, other: Any, swapped: bool) -> Any:
+    """`function` of the innermost values, and of what a dense tensor is for each of them; swapped: that comes first."""
     flat = given.flat_values
     dense: Tensor = convert(other, None if isinstance(other, Tensor) else flat.dtype)
     spread = _spread(given, dense)
@@ -134,8 +136,8 @@ def _binary(function: Function, swapped: bool = False) -> Callable[[Any, Any], A
         if isinstance(other, RaggedTensorValue):
             other = type(self).from_nested_row_splits(other.flat_values, other.nested_row_splits)
         if isinstance(other, Ragged):
-            return _both_ragged(function, self, other)
-        return _with_dense(function, self, other, swapped)
+            return both_ragged(function, self, other)
+        return with_dense(function, self, other, swapped)
 
     return method
 

@@ -273,9 +273,11 @@ def _body_gradient(
 
     def step(at: Tensor, most: Tensor, end: Tensor, *dys: Tensor) -> list[Any]:
         found = gradients(ys, xs, list(dys), unconnected_gradients=UnconnectedGradients.ZERO)
-        return [at + 1, most, end, *(convert(each) for each in found)]
+        return [at + 1, most, end, *found]
 
     trace(graph, step, graph.arguments, automatic=True)
+    with graph.as_default():
+        graph.outputs = [graph.capture(convert(each)) for each in graph.structured_outputs]
     graph.outputs.extend(graph.passed_on[inside] for inside in graph.internal_captures)
     return graph, arguments
 

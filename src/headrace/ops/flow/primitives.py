@@ -128,9 +128,10 @@ switch_n_op = op(
     attrs="num_outs: int >= 1; T: type",
     shape=_ways_unchanged,
     traits={SWITCH_N, CONTROL_FLOW, NEVER_FOLDED, ALIASES},
-    differentiable=False,
 )(_executor_only)
-"""What a TensorFlow master makes of Case: data leaves by the output of that number, or by the last one."""
+"""What a TensorFlow master makes of Case: data leaves by the output of that number, or by the last one.
+
+It has no gradient, as there: who asks for that of a graph that TensorFlow lowered gets a LookupError."""
 
 
 def _predicate(c: ShapeContext) -> Any:

@@ -1,0 +1,56 @@
+"""Every function in the tables of ragged tensors is called with one in the programs beside TensorFlow."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import headrace as tf
+from headrace.graph.registry import OPS, OpSpec
+from headrace.ops.array import ragged_dispatch as tables
+
+PROGRAMS = Path(__file__).parents[1] / "oracle" / "programs" / "ragged_calls.txt"
+FUNCTIONS = sorted(
+    name
+    for listed in [
+        *tables.UNARY.values(),
+        *tables.BINARY.values(),
+        *tables.OF_LISTS.values(),
+        *(names for _, names in tables.BY_NAME.values()),
+    ]
+    for name in listed.split()
+)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_of_the_tables_is_compared(name: str) -> None:
+    short = name.removeprefix("string_")
+    assert re.search(rf"\btf\.(\w+\.)?({name}|{short})\(", PROGRAMS.read_text())
+
+
+def test_every_op_of_the_tables_is_compared() -> None:
+    called = set()
+    for path in re.findall(r"\btf\.([\w.]+)\(", PROGRAMS.read_text()):
+        found = tf
+        for part in path.split("."):
+            found = getattr(found, part)
+        if isinstance(found, OpSpec):
+            called.add(found.name)
+    listed = f"{tables.UNARY_OPS} {tables.BINARY_OPS}".split()
+    assert called >= set(listed)
+    assert all(OPS[name].of_ragged is not None for name in listed)
+
+
+def test_what_cannot_be_joined_is_refused() -> None:
+    with tf.Graph().as_default():
+        flat, deep = tf.ragged.constant([[1], []]), tf.ragged.constant([[[1]], []])
+        with pytest.raises(tf.errors.UnimplementedError, match="ragged rank"):
+            tf.concat([flat, deep], 0)
+        with pytest.raises(tf.errors.UnimplementedError, match="three ragged tensors"):
+            tf.where(tf.ragged.constant([[True], []]), 1, 2)
+        with pytest.raises(ValueError, match="axis 4 is out of bounds"):
+            tf.reduce_sum(flat, 4)
+        with pytest.raises(tf.errors.UnimplementedError, match="takes rows"):
+            tf.gather(flat, [0], axis=1)
