@@ -149,7 +149,7 @@ class SharedEmbeddingColumn(_Embedding):
             raise ValueError(
                 f"Shared embedding collection {where} contains variable {known[0].name} of unexpected shape "
                 f"{known[0].get_shape()}. Expected shape is {wanted}: give the columns another "
-                "shared_embedding_collection_name, or drop the variables of that collection"
+                "shared_embedding_collection_name, or make them in another graph"
             )
         return known[0]
 
