@@ -18,7 +18,7 @@ STEP = {
 }
 ENVIRONMENTS: dict[str, dict[str, str]] = {
     "a step": STEP,
-    "uneven": STEP | {"SLURM_STEP_TASKS_PER_NODE": "1,3"},
+    "uneven": STEP | {"SLURM_STEP_TASKS_PER_NODE": "1,3", "CUDA_VISIBLE_DEVICES": "0,1,2"},
     "more tasks than jobs have": STEP | {"SLURM_STEP_TASKS_PER_NODE": "2,3"},
     "the first": STEP | {"SLURM_PROCID": "0"},
     **{f"without {name}": {k: v for k, v in STEP.items() if k != name} for name in list(STEP)[:4]},
@@ -113,7 +113,8 @@ def test_lists_of_hosts_are_those_of_tensorflow(oracle: Any, text: str) -> None:
 def test_counts_are_those_of_tensorflow(oracle: Any, text: str) -> None:
     theirs = oracle.run(
         IMPORT.replace("*", "expand_tasks_per_node")
-        + "try:\n    result = expand_tasks_per_node(text)\nexcept ValueError as e:\n    result = str(e).partition(':')[0]",
+        + "try:\n    result = expand_tasks_per_node(text)\n"
+        + "except ValueError as e:\n    result = str(e).partition(':')[0]",
         text=text,
     )
     try:

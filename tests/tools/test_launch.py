@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from headrace.tools.launch import keeper
+from headrace.tools.launch.ports import OwnPorts
+from tests.ports import own_ports
 
 WITHIN_S = 60.0
 TASK = """
@@ -278,3 +281,96 @@ def test_what_cannot_be_started_is_said(
     monkeypatch.delenv("SLURM_STEP_NODELIST", raising=False)
     assert main(["launch", *options, "--", *program]) == 2
     assert said in capsys.readouterr().err
+
+
+SHARED = """
+import headrace as tf
+with tf.train.Server() as server:
+    print("listens", os.getpid(), os.environ["HEADRACE_LAUNCH"], flush=True)
+    if name == "ps 0":
+        server.join()
+    with tf.device("/job:ps/task:0"):
+        value = tf.Variable(7)
+    with tf.Session(server.target) as session:
+        session.run(value.initializer)
+        print("read", session.run(value), flush=True)
+"""
+
+
+def two_ports() -> tuple[int, int]:
+    """One after the other, which nobody else gets while this test runs."""
+    while True:
+        (first,) = own_ports(1)
+        with socket.socket() as second:
+            try:
+                second.bind(("127.0.0.1", first + 1))
+            except (OSError, OverflowError):
+                continue
+        return first, first + 1
+
+
+def test_launches_on_two_hosts_are_one_cluster(start: Start, tmp_path: Path) -> None:
+    one, other = own_ports(2)
+    hosts, shared = tmp_path / "hosts", tmp_path / "secret"
+    hosts.write_text(f"127.0.0.1:{one} ps=1\n127.0.0.1:{other} workers=1\n")
+    shared.write_text("of the two hosts and nobody else\n")
+    shared.chmod(0o600)
+    options = ("--hosts", str(hosts), "--secret-file", str(shared))
+    ps = start(SHARED, *options, "--host-index", "0")
+    worker = start(SHARED, *options, "--host-index", "1")
+    out, err = worker.communicate(timeout=WITHIN_S)
+    assert worker.returncode == 0, err
+    assert "[worker 0] read 7" in out
+    ps.send_signal(signal.SIGHUP)  # as when ssh ends
+    out, _ = ps.communicate(timeout=WITHIN_S)
+    assert ps.returncode == 129
+    assert not keeper.find(out.split()[-1])
+
+
+def test_the_tasks_of_a_slurm_step_are_one_cluster(start: Start, tmp_path: Path) -> None:
+    """With the variables that srun sets; the secret is in a file that they share."""
+    port, _ = two_ports()
+    launches = []
+    for rank in (0, 1):
+        environment = {
+            **os.environ,
+            "SLURM_JOB_ID": "7",
+            "SLURM_STEP_ID": "0",
+            "SLURM_PROCID": str(rank),
+            "SLURM_NODEID": "0",
+            "SLURM_STEP_NODELIST": "127.0.0.1",
+            "SLURM_STEP_TASKS_PER_NODE": "2",
+            "SLURM_SUBMIT_DIR": str(tmp_path),
+        }
+        environment.pop("HEADRACE_SECRET_FILE", None)
+        launches.append(start(SHARED, "--slurm", "--port", str(port), env=environment))
+    ps, worker = launches
+    out, err = worker.communicate(timeout=WITHIN_S)
+    assert worker.returncode == 0, err
+    assert "[worker 0] read 7" in out
+    kept = tmp_path / ".headrace-secret-7-0"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    ps.terminate()
+    ps.communicate(timeout=WITHIN_S)
+    assert ps.returncode == 143
+    assert not kept.exists()
+
+
+def test_parameter_servers_are_served_where_programs_have_none(start: Start) -> None:
+    process = start(
+        SHARED.replace('name == "ps 0"', "False"), "--ps", "1", "--workers", "1", "--serve-ps"
+    )
+    out, err = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 0, err
+    assert "[ps 0]     serving /job:ps/task:0" in out
+    assert "[worker 0] read 7" in out
+
+
+def test_a_port_of_a_launch_stays_its_own() -> None:
+    with OwnPorts(2) as own:
+        assert len(set(own.ports)) == 2
+        for port in own.ports:
+            with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+                stranger.bind(("127.0.0.1", port))
+            with socket.create_server(("127.0.0.1", port)):  # with SO_REUSEADDR, as gRPC's
+                pass

@@ -76,7 +76,15 @@ class SlurmClusterResolver(ClusterResolver):
         self._rpc_layer = rpc_layer
 
     def cluster_spec(self) -> ClusterSpec:
-        """The cluster; sets `task_type`, `task_id`, and CUDA_VISIBLE_DEVICES if asked to and there are GPUs."""
+        """The cluster; sets `task_type`, `task_id`, and CUDA_VISIBLE_DEVICES if asked to and there are GPUs.
+
+        Raises IndexError if this process is none of its tasks.
+        """
+        if self._rank >= sum(self._counts.values()):
+            raise IndexError(
+                f"SLURM_PROCID is {self._rank}, and the cluster has {sum(self._counts.values())} tasks: {self._jobs}, "
+                f"by host {self._counts}; this process is none of them"
+            )
         places = [(host, index) for host, count in self._counts.items() for index in range(count)]
         cluster: dict[str, list[str]] = {}
         rank = 0
