@@ -117,6 +117,7 @@ def _launch(args: argparse.Namespace, program: Sequence[str], streams: Streams) 
         console = Console(streams.out, streams.err, [task.name for task in started])
         logs = [stack.enter_context(log) for log in _logs(args, started)]
         supervisor = Supervisor(started, Rules(args.restarts, args.grace), console, logs)
+        stack.callback(supervisor.close)
         _say_where(layout, console)
         return _run(supervisor, layout, stack, console.is_terminal and not args.no_table)
 

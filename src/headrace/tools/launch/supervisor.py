@@ -97,7 +97,9 @@ class Supervisor:
         self._reason = ""
         self._kill = False
         self._table: Callable[[], str | None] = lambda: None
-        self._wake_fd = -1
+        self._woken_fd, self._wake_fd = os.pipe()
+        for fd in (self._woken_fd, self._wake_fd):
+            os.set_blocking(fd, False)
 
     def run(self, table: Callable[[], str | None] = lambda: None) -> int:
         """Until all has ended.  table: gives what to show below the output, each time that `redraw` was called."""
@@ -121,19 +123,20 @@ class Supervisor:
         return 0 if self._code is None else self._code
 
     def redraw(self) -> None:
-        """Have the loop show the table anew.  Any thread."""
+        """Have the loop show the table anew.  Any thread, until `close`; after the run it does nothing."""
         with suppress(OSError):
             os.write(self._wake_fd, b"\0")
+
+    def close(self) -> None:
+        """Nobody may call `redraw` any more."""
+        os.close(self._woken_fd)
+        os.close(self._wake_fd)
 
     # -- the loop -----------------------------------------------------------------------------------
 
     def _listen_to_signals(self, stack: ExitStack) -> None:
         """Signals become bytes in a pipe: nothing is interrupted between starting a task and noting it."""
-        wake, self._wake_fd = os.pipe()
-        for fd in (wake, self._wake_fd):
-            stack.callback(os.close, fd)
-            os.set_blocking(fd, False)
-        self._selector.register(wake, selectors.EVENT_READ, _SIGNALS)
+        self._selector.register(self._woken_fd, selectors.EVENT_READ, _SIGNALS)
 
         def handled(number: int, frame: FrameType | None) -> None:
             """Its number goes into the pipe."""
