@@ -374,3 +374,20 @@ def test_a_port_of_a_launch_stays_its_own() -> None:
                 stranger.bind(("127.0.0.1", port))
             with socket.create_server(("127.0.0.1", port)):  # with SO_REUSEADDR, as gRPC's
                 pass
+
+
+def test_tasks_end_with_the_launch_even_without_its_keeper(start: Start) -> None:
+    """By the system (PR_SET_PDEATHSIG), though they ignore SIGTERM."""
+    process = start(STUBBORN, "--ps", "1", "--workers", "1")
+    handles = [os.pidfd_open(pid) for pid in waiting(process, 2).values()]
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    number: str = process.number  # type: ignore[attr-defined]
+    (kept,) = {int(pid) for pid in listed} - keeper.find(number)
+    os.kill(kept, signal.SIGKILL)
+    process.kill()
+    for handle in handles:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        assert poll.poll(WITHIN_S * 1000)
+        os.close(handle)
+    assert not keeper.find(number)
