@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.codec import protos as pb
+from headrace.run.state.variable import ResourceVariable
 from headrace.tools import terminal
 from headrace.tools.commands import CommandError
 from headrace.tools.inspection.layout import Cell, Part, grid, line
@@ -80,7 +81,7 @@ def _value(task: pb.TaskState, variable: pb.ResourceState, target: str) -> int |
     raw_ops: Any = tf.raw_ops
     config = tf.ConfigProto(operation_timeout_in_ms=2000)
     with tf.Graph().as_default(), tf.device(task.task), tf.container(variable.container):
-        if variable.kind == "Variable":
+        if variable.kind != ResourceVariable.__name__:
             read = raw_ops.VariableV2(
                 shape=[], dtype=dtype, shared_name=variable.name, container=variable.container
             )
