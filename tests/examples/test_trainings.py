@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from tests.ports import own_ports
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+WITHIN_S = 60.0
 STEP = re.compile(r"step (\d+): ([\d.]+)% of the test digits")
 
 Start = Callable[..., Any]
@@ -94,6 +96,33 @@ def test_a_training_is_the_same_in_one_go_and_in_two(tmp_path: Path, run_example
     begun, ended = run_example(*command, str(tmp_path / "two"))
     assert begun == "headrace begins at step 100"
     assert run_example(*command, str(tmp_path / "one"), "200")[1] == ended
+
+
+@pytest.mark.parametrize("killed", ["worker", "chief"])
+def test_a_launch_starts_a_killed_task_again_and_the_training_goes_on(
+    tmp_path: Path, started: Start, killed: str
+) -> None:
+    program = str(EXAMPLES / "launched" / "train.py")
+    options = ("--ps", "1", "--chief", "--workers", "1", "--restarts", "1")
+    begins = []
+    for steps, more in (("3000", ("--fails", killed)), ("3100", ())):
+        arguments = (str(tmp_path / "saved"), "--steps", steps, *more)
+        launched = started(
+            *("-m", "headrace.tools.main", "launch", *options, "--"),
+            *(sys.executable, program, *arguments),
+        )
+        out, err = launched.communicate(timeout=WITHIN_S)
+        assert launched.returncode == 0, out + err
+        assert ("was killed by SIGKILL; restart 1 of 1" in err) == bool(more)
+        assert re.search(r"\[chief 0\] +3\.00 x \+ -1\.00", out)
+        begins += [int(n) for n in re.findall(r"\[chief 0\] +begins at step (\d+)", out)]
+    if killed == "chief":
+        first, again, last = begins
+        assert again >= 200  # from a checkpoint
+    else:
+        first, last = begins
+    assert first < 300
+    assert last >= 3000  # the worker may have been a step ahead
 
 
 @pytest.mark.parametrize("name", ["replicated_digits", "supervised", "handover"])

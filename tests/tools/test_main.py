@@ -77,7 +77,7 @@ def test_without_a_command_the_overview_goes_to_stderr() -> None:
         ("dmeo", "there is no command 'dmeo'; did you mean 'demo'?"),
         (
             "xyzzy",
-            "there is no command 'xyzzy'; there are check, demo, explain, inspect, run, serve, top.",
+            "there is no command 'xyzzy'; there are check, demo, explain, inspect, launch, run, serve, top.",
         ),
     ],
 )

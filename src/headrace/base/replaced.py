@@ -97,7 +97,6 @@ _RESOLVERS = {
     "GCEClusterResolver": f"it asks Google Compute Engine for an instance group; {_RESOLVE}",
     "GceClusterResolver": f"it asks Google Compute Engine for an instance group; {_RESOLVE}",
     "KubernetesClusterResolver": f"it asks Kubernetes for pods; {_RESOLVE}",
-    "SlurmClusterResolver": f"it reads SLURM_* of a job step; {_RESOLVE}",
     "TPUClusterResolver": f"there are no TPUs here; {_RESOLVE}",
 }
 _STRATEGIES = (

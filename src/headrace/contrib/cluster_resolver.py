@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         TFConfigClusterResolver,
         UnionClusterResolver,
     )
+    from headrace.training.slurm_cluster_resolver import SlurmClusterResolver
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
@@ -20,12 +21,14 @@ else:
             "headrace.training.cluster_resolvers": (
                 "ClusterResolver SimpleClusterResolver TFConfigClusterResolver UnionClusterResolver"
             ),
+            "headrace.training.slurm_cluster_resolver": "SlurmClusterResolver",
         },
     )
 
 __all__ = [
     "ClusterResolver",
     "SimpleClusterResolver",
+    "SlurmClusterResolver",
     "TFConfigClusterResolver",
     "UnionClusterResolver",
 ]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         TFConfigClusterResolver,
     )
     from headrace.training.cluster_resolvers import UnionClusterResolver as UnionResolver
+    from headrace.training.slurm_cluster_resolver import SlurmClusterResolver
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
@@ -21,7 +22,14 @@ else:
                 "ClusterResolver SimpleClusterResolver TFConfigClusterResolver "
                 "UnionResolver=UnionClusterResolver"
             ),
+            "headrace.training.slurm_cluster_resolver": "SlurmClusterResolver",
         },
     )
 
-__all__ = ["ClusterResolver", "SimpleClusterResolver", "TFConfigClusterResolver", "UnionResolver"]
+__all__ = [
+    "ClusterResolver",
+    "SimpleClusterResolver",
+    "SlurmClusterResolver",
+    "TFConfigClusterResolver",
+    "UnionResolver",
+]

@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 
 class ExitCode(IntEnum):
@@ -34,6 +34,14 @@ class CommandError(Exception):
     def __init__(self, message: str, code: int = ExitCode.FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that raises UsageError instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """See `argparse`."""
+        raise UsageError(message)
 
 
 @dataclass(frozen=True)

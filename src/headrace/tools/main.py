@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 from headrace.tools import explain as _explain  # noqa: F401  (registers its command)
 from headrace.tools import run as _run_program  # noqa: F401  (registers its command)
@@ -20,19 +20,14 @@ from headrace.tools.commands import (
     Command,
     CommandError,
     ExitCode,
+    Parser,
     Streams,
     UsageError,
     find,
 )
 from headrace.tools.demo import command as _demo  # noqa: F401  (registers its command)
 from headrace.tools.inspection import run as _inspection  # noqa: F401  (registers its commands)
-
-
-class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser that raises instead of ending the process."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+from headrace.tools.launch import command as _launch  # noqa: F401  (registers its command)
 
 
 def version() -> str:
@@ -85,7 +80,7 @@ def main(
 def _run(command: Command, arguments: list[str], streams: Streams) -> int:
     if command.add_arguments is None:
         return command.run(argparse.Namespace(words=arguments), streams)
-    parser = _Parser(prog=f"headrace {command.name}", description=command.summary, add_help=False)
+    parser = Parser(prog=f"headrace {command.name}", description=command.summary, add_help=False)
     parser.add_argument("-h", "--help", action="store_true", help="show this and end")
     command.add_arguments(parser)
     if "-h" in arguments or "--help" in arguments:

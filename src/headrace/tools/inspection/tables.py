@@ -40,7 +40,7 @@ def everything(snapshot: Snapshot, width: int, most_rows: int | None = _MOST_ROW
         _sessions(snapshot, width, most_rows),
         _containers(snapshot, most_rows),
         _variables(snapshot, most_rows),
-        _queues(snapshot, width, most_rows),
+        queues(snapshot, width, most_rows),
         _others(snapshot, most_rows),
         blocked(snapshot.blocked(), most_rows),
     )
@@ -65,13 +65,13 @@ def live(snapshot: Snapshot, width: int, height: int) -> list[Part]:
         (f"{len(steps)} blocked", "bold yellow" if steps else "green"),
     )
     tasks = _tasks(snapshot, width, max(1, left // 4), brief=True)
-    queues = _queues(snapshot, width, max(1, left // 3), most_moving=True)
-    for part, rows in ((tasks, len(snapshot.tasks)), (queues, _number(snapshot, is_queue))):
+    moving = queues(snapshot, width, max(1, left // 3), most_moving=True)
+    for part, rows in ((tasks, len(snapshot.tasks)), (moving, _number(snapshot, is_queue))):
         if part:
             left -= min(rows, left // 3) + 4
     found = blocked(steps, max(1, left // 4))
     sessions = _sessions(snapshot, width, max(1, left // 4))
-    return _apart([head], tasks, queues, found, sessions)
+    return _apart([head], tasks, moving, found, sessions)
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -176,9 +176,10 @@ def _variables(snapshot: Snapshot, most: int | None) -> list[Part]:
     return _table("Variables", columns, rows, most)
 
 
-def _queues(
+def queues(
     snapshot: Snapshot, width: int, most: int | None, most_moving: bool = False
 ) -> list[Part]:
+    """How full each is, and how fast it moves."""
     wide = width >= WIDE
     kind = ["kind"] if wide else []
     columns = ["task", "~queue", *kind, "", ">elements", ">in/s", ">out/s", "waiting", "notes"]
