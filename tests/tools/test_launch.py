@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -32,10 +32,21 @@ def wait():
 Start = Callable[..., subprocess.Popen[str]]
 
 
+@contextmanager
+def hang_up(disposition: signal.Handlers) -> Iterator[None]:
+    """What processes that are started inside do at SIGHUP, whatever the tests themselves were started with."""
+    before = signal.signal(signal.SIGHUP, disposition)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """start(source, option, ...) launches a program whose name and `wait` TASK has; killed if need be."""
     with ExitStack() as stack:
+        stack.enter_context(hang_up(signal.SIG_DFL))
 
         def started(source: str, *options: str, **more: object) -> subprocess.Popen[str]:
             (tmp_path / "task.py").write_text(TASK + source)
@@ -166,6 +177,16 @@ for own in (False, True):  # in a process group, and a session, of its own
     child.stdout.readline()
 wait()
 """
+
+
+def test_a_launch_under_nohup_outlives_its_terminal(start: Start) -> None:
+    with hang_up(signal.SIG_IGN):
+        process = start("wait()", "--ps", "0", "--workers", "1")
+    waiting(process, 1)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])

@@ -119,8 +119,10 @@ def _write(tree: Any, out: list[bytes]) -> None:
     elif isinstance(tree, (np.ndarray, np.generic)):
         _write_array(np.asarray(tree), out)
     else:
+        kind = getattr(tree, "kind", None)  # windows are datasets
+        what = f"a {type(tree).__name__}" if kind is None else f"a dataset of its own ({kind})"
         raise errors.unimplemented(
-            f"an iterator cannot be saved while it holds a {type(tree).__name__}, which has no form as bytes"
+            f"an iterator cannot be saved while it holds {what}, which has no form as bytes"
         )
 
 
