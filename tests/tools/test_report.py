@@ -142,6 +142,23 @@ def test_a_page_of_a_run_with_next_to_nothing_in_it_is_written() -> None:
     assert "One step" not in words
 
 
+def test_what_earlier_runs_left_is_drawn_for_a_worker_that_took_no_step_this_time() -> None:
+    points = [StepPoint(0.1 * i, 50 + i, 1.0, 5) for i in range(4)]
+    before = [(10, 2.0), (20, 1.5)]
+    resumed = replace(
+        record(),
+        trainers=[Trainer("worker 0", earlier=before), Trainer("worker 1", points, before)],
+    )
+    chart = str(curves.loss_chart(resumed))
+    assert [
+        re.findall(rf'class="{kind} w(\d)"', chart) for kind in ("curve earlier", "curve", "dots")
+    ] == [
+        ["0", "1"],
+        ["1"],
+        ["1"],
+    ]
+
+
 def test_the_running_mean_weighs_steps_by_their_examples() -> None:
     points = [StepPoint(0, i, loss, count) for i, loss, count in [(0, 1.0, 30), (1, 5.0, 10)]]
     assert curves.smoothed(points, window=3) == [(0, 2.0), (1, 2.0)]

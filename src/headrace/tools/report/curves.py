@@ -63,15 +63,19 @@ def spread(wanted: Sequence[float], gap: float) -> list[float]:
 
 def loss_chart(record: Record) -> Markup:
     """Loss over global steps, logarithmic: steps as dots, running means as lines, earlier runs as thin ones."""
-    trainers = [trainer for trainer in record.trainers if trainer.points]
-    losses = [p.loss for trainer in trainers for p in trainer.points if p.loss > 0] or [1.0]
-    losses += [loss for trainer in trainers for _, loss in trainer.earlier if loss > 0]
-    last_step = max((t.points[-1].global_step for t in trainers), default=1)
+    trainers = list(
+        enumerate(record.trainers)
+    )  # the colour is the number, whether or not it took a step
+    active = [(index, trainer) for index, trainer in trainers if trainer.points]
+    losses = [p.loss for _, trainer in active for p in trainer.points if p.loss > 0] or [1.0]
+    losses += [loss for _, trainer in trainers for _, loss in trainer.earlier if loss > 0]
+    steps = [trainer.points[-1].global_step for _, trainer in active]
+    steps += [trainer.earlier[-1][0] for _, trainer in trainers if trainer.earlier]
     ordered = sorted(losses)
     low = max(ordered[len(ordered) // 200], 1e-4)  # a few lucky batches must not set the scale
     high = max(ordered[-1], low * 10)
-    plot = Plot(Linear(0, last_step, LEFT, RIGHT), Log(low, high, 330, 40))
-    lines = [smoothed(trainer.points) for trainer in trainers]
+    plot = Plot(Linear(0, max(steps, default=1), LEFT, RIGHT), Log(low, high, 330, 40))
+    lines = [smoothed(trainer.points) for _, trainer in active]
     ends = spread([plot.y(means[-1][1]) + 4 for means in lines], 17)
     return figure(
         WIDTH,
@@ -79,15 +83,15 @@ def loss_chart(record: Record) -> Markup:
         "Loss of each worker over global steps",
         plot.y_axis("cross entropy of a batch (logarithmic)"),
         plot.x_axis("global step"),
-        [_earlier(plot, each, index) for index, each in enumerate(trainers) if each.earlier],
-        [_dots(plot, trainer, index) for index, trainer in enumerate(trainers)],
+        [_earlier(plot, trainer, index) for index, trainer in trainers if trainer.earlier],
+        [_dots(plot, trainer, index) for index, trainer in active],
         [
             path([(plot.x(step), plot.y(mean)) for step, mean in means], f"curve w{index}")
-            for index, means in enumerate(lines)
+            for (index, _), means in zip(active, lines, strict=True)
         ],
         [
             text(RIGHT + 10, at, trainer.name, f"end-label w{index}")
-            for index, (trainer, at) in enumerate(zip(trainers, ends, strict=True))
+            for (index, trainer), at in zip(active, ends, strict=True)
         ],
     )
 
