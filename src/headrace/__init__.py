@@ -186,6 +186,7 @@ from headrace.ops.array.one_hot import one_hot
 from headrace.ops.array.packing import stack, unstack
 from headrace.ops.array.padding import pad, reverse, reverse_sequence, reverse_v2, tile
 from headrace.ops.array.partitioning import dynamic_partition, dynamic_stitch
+from headrace.ops.array.permutations import invert_permutation
 from headrace.ops.array.placeholders import (
     placeholder,
     placeholder_with_default,
@@ -195,7 +196,6 @@ from headrace.ops.array.ranges import lin_space, linspace, range
 from headrace.ops.array.shapes import (
     ensure_shape,
     expand_dims,
-    invert_permutation,
     matrix_transpose,
     rank,
     reshape,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.lazy import names_of as _names_of
-from headrace.ops.array.shapes import invert_permutation
+from headrace.ops.array.permutations import invert_permutation
 from headrace.ops.array.unique import top_k
 from headrace.ops.math.arithmetic import (
     add,
@@ -68,9 +68,6 @@ from headrace.ops.math.elementwise import (
     sqrt,
     tan,
     tanh,
-    xdivy,
-    xlog1py,
-    xlogy,
 )
 from headrace.ops.math.magnitudes import abs, sign, square
 from headrace.ops.math.reductions import (
@@ -113,6 +110,7 @@ from headrace.ops.math.special import (
     zeta,
 )
 from headrace.ops.math.sums import accumulate_n, add_n
+from headrace.ops.math.zero_products import xdivy, xlog1py, xlogy
 from headrace.ops.nn.activations import softplus, softsign
 from headrace.ops.nn.basics import in_top_k, l2_normalize, zero_fraction
 from headrace.ops.nn.softmax import log_softmax, softmax

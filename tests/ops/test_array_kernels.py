@@ -448,6 +448,7 @@ def test_every_op_of_these_families_has_a_case() -> None:
             "flow/printing",
             "string/regular_expressions",
             "math/segments",
+            "array/permutations",
             "array/shapes",
             "array/slicing",
             "sparse/segments",

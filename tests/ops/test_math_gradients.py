@@ -191,6 +191,7 @@ FAMILIES = (
     "math/clipping",
     "math/comparisons",
     "math/elementwise",
+    "math/zero_products",
     "math/magnitudes",
     "linalg/products",
     "math/reductions",

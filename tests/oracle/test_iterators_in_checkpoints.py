@@ -63,6 +63,47 @@ result += [tensor.name for tensor in tf.get_collection('iterators')]
 """
 )
 
+REMEMBERING = """
+def table():
+    keys = tf.constant([0, 1], tf.int64)
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys), -1)
+
+def after(operation, x):
+    with tf.control_dependencies([operation]):
+        return tf.identity(x)
+
+known = table()
+queue = tf.FIFOQueue(3, [tf.int64], [[]])
+variable = tf.get_variable('v', [], tf.int64, tf.zeros_initializer(), use_resource=True)
+functions = {
+    'assertion': lambda x: after(tf.Assert(x < 100, [x]), x),
+    'lookup': lambda x: known.lookup(x),
+    'size of a table': lambda x: x + known.size(),
+    'print': lambda x: after(tf.print('', output_stream='file:///dev/null'), x),
+    'Print': lambda x: tf.Print(x, [x], first_n=0),
+    'time': lambda x: x + 0 * tf.cast(tf.timestamp(), tf.int64),
+    'random': lambda x: x + tf.random_uniform([], 0, 2, tf.int64),
+    'stateless random': lambda x: x + tf.random.stateless_uniform([], [1, 2], 0, 2, tf.int64),
+    'Python': lambda x: tf.py_func(lambda a: a, [x], tf.int64),
+    'stateless Python': lambda x: tf.py_func(lambda a: a, [x], tf.int64, stateful=False),
+    'variable': lambda x: x + variable,
+    'queue': lambda x: x + tf.cast(queue.size(), tf.int64),
+    'table of its own': lambda x: table().lookup(x),
+    'random in a branch': lambda x: tf.cond(x < 9, lambda: x, lambda: tf.random_uniform([], 0, 2, tf.int64)),
+}
+result = {}
+with tf.Session() as session:
+    for name, function in functions.items():
+        iterator = tf.data.make_initializable_iterator(tf.data.Dataset.range(5).map(function))
+        saveable = tf.data.experimental.make_saveable_from_iterator(iterator)
+        session.run(iterator.initializer)
+        try:
+            session.run([spec.tensor.op for spec in saveable.specs])
+            result[name] = 'saved'
+        except tf.errors.OpError as error:
+            result[name] = type(error).__name__
+"""
+
 
 def ours(program: str, **names: Any) -> Any:
     """What it makes of `result` here."""
@@ -74,6 +115,12 @@ def ours(program: str, **names: Any) -> Any:
 
 def test_the_nodes_are_tensorflows(oracle: Any) -> None:
     assert ours(NODES) == oracle.run(NODES)
+
+
+def test_what_remembers_something_is_refused_where_tensorflow_refuses_it(oracle: Any) -> None:
+    found = ours(REMEMBERING)
+    assert set(found.values()) == {"saved", "FailedPreconditionError"}
+    assert found == oracle.run(REMEMBERING)
 
 
 def test_each_side_lists_the_others_file_and_restores_its_variables(

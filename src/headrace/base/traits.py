@@ -33,6 +33,10 @@ NONE: frozenset[Trait] = frozenset()
 STATEFUL = Trait(
     "STATEFUL", "OpDef.is_stateful: never folded, never merged with an equal node, runs once a step"
 )
+KEEPS_NOTHING = Trait(
+    "KEEPS_NOTHING",
+    "stateful for what it does or looks at, and remembers nothing that a saved position of a dataset would lack",
+)
 COMMUTATIVE = Trait("COMMUTATIVE", "OpDef.is_commutative")
 AGGREGATE = Trait("AGGREGATE", "OpDef.is_aggregate")
 ALLOWS_UNINITIALIZED = Trait("ALLOWS_UNINITIALIZED", "OpDef.allows_uninitialized_input")
@@ -137,6 +141,11 @@ IDENTITY = Trait(
     "IDENTITY", "gives its input as it is, a reference if it is one, and gradients go through it"
 )
 OF_SPARSE = Trait("OF_SPARSE", "called with a SparseTensor it is computed of the values alone")
+OF_RAGGED = Trait("OF_RAGGED", "called with a ragged tensor it is computed of the innermost values")
+OF_TWO_RAGGED = Trait(
+    "OF_TWO_RAGGED",
+    "called with one or two ragged tensors it is computed of the innermost values, broadcast as operators do",
+)
 VARIABLE = Trait("VARIABLE", "makes a variable, and gives the reference to it")
 READS_VARIABLE = Trait(
     "READS_VARIABLE", "gives the value of the variable whose handle it takes, and does nothing else"

@@ -1,15 +1,33 @@
-"""What ragged tensors are to sessions: values and where each row of them begins, nested.
+"""Ragged tensors as sessions see them, values and where each row begins; and how functions of tensors take them.
 
-`ops.array.ragged` has the class that programs use.
-Called by: client (feeds and fetches), ops.  Threads: as graph.
+`ops.array.ragged` has the class that programs use.  An op that takes ragged tensors has a trait, a function that does a
+decorator from here.
+Called by: client (feeds and fetches), registry, ops.  Threads: as graph.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+Call = Callable[..., Any]
+
+ONE: Final = "of one"
+TWO: Final = "of two"
+LIST: Final = "of a list"
+ELEMENTWISE: Final[dict[str, Callable[[Call, Sequence[Any], Mapping[str, Any]], Any]]] = {}
+"""How functions of one operand, two, and a list of them are applied to innermost values: of (function, arguments,
+keyword arguments); `ops.array.ragged_dispatch` fills it."""
+
+TAKING_RAGGED: Final[set[str]] = set()
+"""Names of the functions that have one of the decorators."""
 
 
 class Ragged:
@@ -93,3 +111,57 @@ class RaggedTensorValue(Ragged):
 
     def __repr__(self) -> str:
         return f"tf.RaggedTensorValue(values={self._values!r}, row_splits={self._row_splits!r})"
+
+
+def is_ragged(value: Any) -> bool:
+    """Whether it is ragged, or a list that has something ragged in it."""
+    if value.__class__ is list or value.__class__ is tuple:
+        return any(isinstance(each, Ragged) for each in value)
+    return isinstance(value, Ragged)
+
+
+def of_ragged(function: F) -> F:
+    """The first argument may be ragged: then the function is applied to its innermost values."""
+    return _or(function, functools.partial(_elementwise, ONE, function))
+
+
+def of_two_ragged(function: F) -> F:
+    """The first two arguments may be ragged, which broadcast as operators do."""
+    return _or(function, functools.partial(_elementwise, TWO, function))
+
+
+def of_ragged_list(function: F) -> F:
+    """The first argument is a list of which some may be ragged."""
+    return _or(function, functools.partial(_elementwise, LIST, function))
+
+
+def of_ragged_by(module: str) -> Callable[[F], F]:
+    """A function of the same name there, imported when it is needed, sees to ragged tensors.
+
+    It is called with the function for tensors and a mapping of the call's arguments by their names.
+    """
+
+    def decorate(function: F) -> F:
+        def otherwise(given: inspect.BoundArguments) -> Any:
+            return getattr(import_module(module), function.__name__)(function, given.arguments)
+
+        return _or(function, otherwise)
+
+    return decorate
+
+
+def _elementwise(how: str, function: Call, given: inspect.BoundArguments) -> Any:
+    return ELEMENTWISE[how](function, given.args, given.kwargs)
+
+
+def _or(function: F, otherwise: Callable[[inspect.BoundArguments], Any]) -> F:
+    """The function; `otherwise` where an argument is ragged."""
+    TAKING_RAGGED.add(function.__name__)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if any(map(is_ragged, args)) or (kwargs and any(map(is_ragged, kwargs.values()))):
+            return otherwise(inspect.signature(function).bind(*args, **kwargs))
+        return function(*args, **kwargs)
+
+    return cast("F", wrapper)

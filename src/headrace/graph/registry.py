@@ -32,12 +32,15 @@ from headrace.base.traits import (
     MAY_WAIT,
     NEVER_FOLDED,
     NONE,
+    OF_RAGGED,
     OF_SPARSE,
+    OF_TWO_RAGGED,
     POLLS,
     STATEFUL,
     Trait,
     Traits,
 )
+from headrace.graph.ragged import ELEMENTWISE, ONE, TWO, is_ragged
 
 if TYPE_CHECKING:
     from _collections_abc import dict_items, dict_keys, dict_values
@@ -50,6 +53,7 @@ Knowing = Callable[[Any, Sequence[Any]], "Callable[..., Any] | None"]
 Prompt = Callable[[dict[str, Any], tuple[bool, ...]], Callable[..., Any]]
 F = TypeVar("F", bound=Callable[..., Any])
 
+_RAGGED = {OF_RAGGED: ONE, OF_TWO_RAGGED: TWO}
 _NOT_FOLDED = (NEVER_FOLDED, STATEFUL, MAY_WAIT, POLLS)
 
 
@@ -261,8 +265,7 @@ class OpSpec:
         self.foldable = self.traits.isdisjoint(_NOT_FOLDED)
         self.bare = bare
         self.differentiable = differentiable
-        self.of_ragged: Callable[..., Any] | None = None
-        """What calls with ragged tensors give: of (spec, inputs, name, attrs); NotImplemented if nothing is ragged."""
+        self._ragged = next((how for each, how in _RAGGED.items() if each in self.traits), None)
         self.where = where
         self.gradient_fn: Gradient | None = None
         self.into_fn: Callable[..., Any] | None = None
@@ -385,10 +388,8 @@ class OpSpec:
 
         if len(inputs) != len(self.inputs):
             inputs, name = self._arranged(inputs, name, attrs)
-        if self.of_ragged is not None:
-            found = self.of_ragged(self, inputs, name, attrs)
-            if found is not NotImplemented:
-                return found
+        if self._ragged is not None and any(map(is_ragged, inputs)):
+            return ELEMENTWISE[self._ragged](self, inputs, {"name": name, **attrs})
         if OF_SPARSE in self.traits:
             from headrace.graph.sparse import SparseTensor, of_values
 

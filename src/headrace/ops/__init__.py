@@ -14,7 +14,7 @@ from headrace.graph.registry import OPS
 FAMILIES = {
     "array": (
         "broadcast constants gathering indexing joining one_hot packing padding "
-        "partitioning placeholders ragged_dispatch ranges shapes slicing space_batch tensor_scatter unique"
+        "partitioning permutations placeholders ragged_dispatch ranges shapes slicing space_batch tensor_scatter unique"
     ),
     "data": "accumulators queue_ops queues",
     "flow": (
@@ -26,7 +26,7 @@ FAMILIES = {
     "linalg": "bands diagonals einsum products",
     "math": (
         "arithmetic bitwise broadcasting casting clipping comparisons elementwise magnitudes "
-        "reduction_gradients reductions scans segments special sums"
+        "reduction_gradients reductions scans segments special sums zero_products"
     ),
     "nn": (
         "activations basics batch_norm bias convolution convolution_calls "
@@ -81,5 +81,4 @@ def _rest() -> None:
 
 
 _imported(FAMILIES)
-import_module(f"{__name__}.array.ragged_dispatch").install()
 OPS.rest = _rest

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from headrace.base import dtypes
-from headrace.base.traits import CALLS_USER, MAY_WAIT, STATEFUL
+from headrace.base.traits import CALLS_USER, KEEPS_NOTHING, MAY_WAIT, STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph.function_library import Function
 from headrace.graph.operation import Operation
@@ -31,7 +31,7 @@ class StepFunction:
     """A function, planned for a device.
 
     keeps: whether nodes of it remember something from one call to the next, such as what they have drawn; see `anew`.
-    remembering: the types of those, but for what makes datasets, which are descriptions.
+    remembering: the types of those, but for what makes datasets, which are descriptions, and what keeps nothing.
     waits: whether a node of it may have to wait, or runs what is the user's.
     """
 
@@ -44,7 +44,7 @@ class StepFunction:
         self.wanted = wanted(body.inputs, body.outputs, body.effects())
         stateful = [op for op in self.wanted.pruned.ops if STATEFUL in op.traits]
         self.keeps = bool(stateful)
-        self.remembering = {op.type for op in stateful if not _makes_dataset(op)}
+        self.remembering = {op.type for op in stateful if _remembers(op)}
         self.waits = any(
             not op.traits.isdisjoint({MAY_WAIT, CALLS_USER}) for op in self.wanted.pruned.ops
         )
@@ -96,5 +96,6 @@ def _find(
     return found
 
 
-def _makes_dataset(op: Operation) -> bool:
-    return [tensor.dtype.base_dtype for tensor in op.outputs] == [dtypes.variant]
+def _remembers(op: Operation) -> bool:
+    makes_dataset = [tensor.dtype.base_dtype for tensor in op.outputs] == [dtypes.variant]
+    return not makes_dataset and KEEPS_NOTHING not in op.traits

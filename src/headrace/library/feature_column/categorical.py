@@ -19,7 +19,6 @@ from headrace.library.feature_column.column import (
     Features,
     IdsAndWeights,
     check_key,
-    is_sequence,
 )
 from headrace.library.feature_column.features import to_sparse
 from headrace.library.parsing import VarLenFeature
@@ -173,7 +172,9 @@ def _lines_of(path: str, key: str) -> int:
         with open(path, "rb") as file:
             return sum(1 for _ in file)
     except OSError as error:
-        raise ValueError(f"vocabulary_file in {key} does not exist.") from error
+        raise ValueError(
+            f"vocabulary_file in {key} does not exist. {path!r}: {error.strerror}"
+        ) from error
 
 
 def categorical_column_with_vocabulary_file(
@@ -343,11 +344,6 @@ class WeightedCategoricalColumn(CategoricalColumn):
     categorical_column: CategoricalColumn
     weight_feature_key: str
     dtype: DType
-
-    @property
-    def of_sequences(self) -> bool:
-        """Whether the column's ids are sequences."""
-        return is_sequence(self.categorical_column)
 
     @property
     def name(self) -> str:

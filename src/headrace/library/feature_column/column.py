@@ -20,13 +20,11 @@ __all__ = [
     "FeatureColumn",
     "Features",
     "IdsAndWeights",
-    "SequenceDenseColumn",
     "check_batch_sizes",
     "check_key",
     "checked_columns",
     "checked_shape",
     "elements",
-    "is_sequence",
     "listed",
 ]
 
@@ -94,21 +92,6 @@ class CategoricalColumn(FeatureColumn):
     def sparse(self, features: Features) -> IdsAndWeights:
         """The ids and their weights."""
         return IdsAndWeights(features.get(self), None)
-
-
-class SequenceDenseColumn(FeatureColumn):
-    """A column that gives a dense tensor for each step of a sequence."""
-
-    def sequence(
-        self, features: Features, collections: Sequence[Any] | None, trainable: bool
-    ) -> tuple[Tensor, Tensor]:
-        """The tensor, [batch, steps] + variable_shape, and how many steps each example has, int64 [batch]."""
-        raise NotImplementedError
-
-
-def is_sequence(column: Any) -> bool:
-    """Whether a column's ids are sequences."""
-    return bool(getattr(column, "of_sequences", False))
 
 
 def check_key(key: Any) -> None:

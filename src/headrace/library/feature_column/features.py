@@ -72,12 +72,8 @@ def _with_batch(key: Any, given: Any) -> Any:
         if known == 0:
             raise ValueError(message)
         return raw if known != 1 else as_matrix()
-    with control_dependencies([assert_positive(_rank(raw), message=message)]):
-        return cond(equal(1, _rank(raw)), as_matrix, lambda: raw)
-
-
-def _rank(value: Any) -> Any:
-    return rank(value)
+    with control_dependencies([assert_positive(rank(raw), message=message)]):
+        return cond(equal(1, rank(raw)), as_matrix, lambda: raw)
 
 
 def to_sparse(given: Any, ignore: Any = None) -> SparseTensor:

@@ -32,6 +32,7 @@ from headrace.codec.values import quick_array, to_array
 from headrace.graph.convert import convert, register
 from headrace.graph.names import name_scope
 from headrace.graph.operation import Operation
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
@@ -320,6 +321,7 @@ def shape_tensor(tensor: Any, optimize: bool = True) -> Tensor:
     return made
 
 
+@of_ragged
 def zeros_like(
     tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
 ) -> Tensor:
@@ -342,6 +344,7 @@ def zeros_like(
         return made
 
 
+@of_ragged
 def ones_like(
     tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
 ) -> Tensor:

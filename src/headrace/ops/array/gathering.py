@@ -21,6 +21,7 @@ from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices, to_dense
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged_by
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext, check_scattered
 from headrace.graph.tensor import Tensor
@@ -256,6 +257,7 @@ def _offset_by_batch(front: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
     return found
 
 
+@of_ragged_by("headrace.ops.array.ragged_joining")
 def gather(
     params: Any,
     indices: Any,
@@ -498,6 +500,7 @@ def where_op(xp: Any, input: Any) -> Any:
     return np.argwhere(input).astype(np.int64, copy=False)
 
 
+@of_ragged_by("headrace.ops.array.ragged_joining")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Without x and y: where `condition` is true, [n, rank] int64.  With both: x there, y elsewhere.
 

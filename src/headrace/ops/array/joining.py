@@ -22,6 +22,7 @@ from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged_by
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -238,6 +239,7 @@ def _rows_of(dout: IndexedSlices, sizes: list[Tensor], axis: Tensor) -> list[Ind
     return found
 
 
+@of_ragged_by("headrace.ops.array.ragged_joining")
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     """`values` (a list of tensors of one rank) joined along `axis`; a single one passes through."""
     if not isinstance(values, (list, tuple)):

@@ -19,6 +19,7 @@ from headrace.base.traits import ALIASES, NEVER_FAILS, PASSES_LIST, PER_RECORD
 from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged_by
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -71,6 +72,7 @@ def _(op: Operation, dout: Tensor) -> list[Tensor]:
     return unstack(dout, num=op["N"], axis=op["axis"])
 
 
+@of_ragged_by("headrace.ops.array.ragged_joining")
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     """Tensors of one shape stacked along a new `axis`.  Raises ValueError on an axis out of range."""
     if axis == 0:

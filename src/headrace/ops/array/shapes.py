@@ -21,18 +21,19 @@ from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import to_dense
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged_by
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import checked_axis, static_axis
 from headrace.ops.array.constants import constant
+from headrace.ops.array.permutations import invert_permutation
 
 __all__ = [
     "adjoint",
     "ensure_shape",
     "expand_dims",
-    "invert_permutation",
     "matrix_transpose",
     "rank",
     "reshape",
@@ -135,6 +136,7 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
     return made
 
 
+@of_ragged_by("headrace.ops.array.ragged_joining")
 def size(
     input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True
 ) -> Tensor:
@@ -151,6 +153,7 @@ def size(
         return made
 
 
+@of_ragged_by("headrace.ops.array.ragged_joining")
 def rank(input: Any, name: str | None = None, optimize: bool = True) -> Tensor:
     """The rank of `input`, int32; a constant if it is known statically."""
     with name_scope(name, "Rank", [input]) as scope:
@@ -324,6 +327,7 @@ def _(op: Operation, dout: Any) -> tuple[Tensor, None]:
     return _as_input(op, dout), None
 
 
+@of_ragged_by("headrace.ops.array.ragged_joining")
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """`input` with a dimension of size 1 inserted at `axis` (`dim` is its old name)."""
     if axis is not None and dim is not None:
@@ -568,33 +572,3 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     """`matrix` [..., m, n] transposed and, if complex, conjugated: [..., n, m]."""
     with name_scope(name, "adjoint", [matrix]):
         return matrix_transpose(convert(matrix, name="matrix"), conjugate=True)
-
-
-@op(
-    "InvertPermutation",
-    inputs="x: T",
-    outputs="y: T",
-    attrs="T: {int32, int64} = int32",
-    shape=lambda c: c.with_rank("x", 1),
-    differentiable=False,
-)
-def invert_permutation(xp: Any, x: Any) -> Any:
-    """y with y[x[i]] = i.
-
-    x [n]: a permutation of 0..n-1.  Raises InvalidArgument if it is none.
-    Source: TF 1.15 core/kernels/transpose_op.cc
-    """
-    if np.ndim(x) != 1:
-        raise errors.invalid_argument(
-            f"invert_permutation expects a 1D vector, not one of shape {text(np.shape(x))}"
-        )
-    out = np.full(x.shape, -1, x.dtype)
-    for index, target in enumerate(x.tolist()):
-        if not 0 <= target < len(x):
-            raise errors.invalid_argument(
-                f"{target} is not between 0 and {len(x)}: it stands at {index}"
-            )
-        if out[target] != -1:
-            raise errors.invalid_argument(f"{target} is duplicated in the input {x.tolist()}")
-        out[target] = index
-    return out

@@ -28,6 +28,7 @@ from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.sparse import SparseTensor
@@ -214,12 +215,14 @@ def no_op(name: str | None = None) -> Operation:
     return made
 
 
+@of_ragged
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
     """`tensor`; a step in which it has a NaN or infinite element fails with `message`."""
     made: Tensor = check_numerics_op(tensor, message=message, name=name)
     return made
 
 
+@of_ragged
 def identity(input: Any, name: str | None = None) -> Any:
     """A new tensor with the value of `input`; of an IndexedSlices or a SparseTensor each part anew, without `name`."""
     return _by_parts(identity_op, input, name)

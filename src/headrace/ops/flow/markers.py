@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import ALIASES, STATEFUL
+from headrace.base.traits import ALIASES, KEEPS_NOTHING, STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import scalar, unchanged
 
@@ -31,7 +31,13 @@ def guarantee_const(xp: Any, input: Any) -> Any:
     return input
 
 
-@op("Timestamp", outputs="ts: double", shape=scalar, traits={STATEFUL}, differentiable=False)
+@op(
+    "Timestamp",
+    outputs="ts: double",
+    shape=scalar,
+    traits={STATEFUL, KEEPS_NOTHING},
+    differentiable=False,
+)
 def timestamp(xp: Any) -> Any:
     """Seconds since 1970, of the task that it runs on."""
     return np.float64(time.time())

@@ -19,7 +19,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.nest import flatten
-from headrace.base.traits import ALIASES, STATEFUL
+from headrace.base.traits import ALIASES, KEEPS_NOTHING, STATEFUL
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import scalar, unchanged
@@ -132,7 +132,7 @@ def _both_ends(array: Any, ends: int, dim: int, write: Callable[[Any], str]) -> 
     outputs="output: T",
     attrs="T: type; U: list(type) >= 0; message: string = ''; first_n: int = -1; summarize: int = 3",
     shape=unchanged,
-    traits={STATEFUL, ALIASES},
+    traits={STATEFUL, ALIASES, KEEPS_NOTHING},
 )
 def print_v1_op(
     ctx: Any, input: Any, *data: Any, message: bytes, first_n: int, summarize: int
@@ -230,7 +230,7 @@ _LEVELS = {
     "PrintV2",
     inputs="input: string",
     attrs=r"output_stream: string = 'stderr'; end: string = '\n'",
-    traits={STATEFUL},
+    traits={STATEFUL, KEEPS_NOTHING},
 )
 def print_v2_op(ctx: KernelContext, input: Any, *, output_stream: bytes, end: bytes) -> None:
     """Writes the input [] to stdout, stderr, a log or the end of a file.

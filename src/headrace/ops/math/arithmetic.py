@@ -20,11 +20,13 @@ from headrace.base.traits import (
     LIGHT,
     NEVER_FAILS,
     OF_SPARSE,
+    OF_TWO_RAGGED,
     PER_RECORD,
 )
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
+from headrace.graph.ragged import of_ragged, of_two_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import broadcast
 from headrace.graph.tensor import Tensor
@@ -120,6 +122,7 @@ def _subtract_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
 sub = binary("Sub", "subtract", ARITHMETIC, _subtract_gradient, traits=_PLAIN)
 
 
+@of_two_ragged
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x + y; strings are joined."""
     with name_scope(name, "Add", [x, y]) as scope:
@@ -129,6 +132,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
         return total
 
 
+@of_two_ragged
 def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x - y."""
     difference: Tensor = sub(x, y, name=name)
@@ -149,6 +153,7 @@ def _multiply_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
 mul = binary("Mul", "multiply", ARITHMETIC, _multiply_gradient, traits={*_PLAIN, COMMUTATIVE})
 
 
+@of_two_ragged
 def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x · y, element by element."""
     product: Tensor = mul(x, y, name=name)
@@ -221,7 +226,7 @@ def _quotient_gradient(op: Operation, dout: Any, divide: Any) -> tuple[Any, Any]
     outputs="z: T",
     attrs=type_attr(ARITHMETIC),
     shape=broadcast,
-    traits={*_PLAIN, ELEMENTWISE},
+    traits={*_PLAIN, ELEMENTWISE, OF_TWO_RAGGED},
 )
 def realdiv(xp: Any, x: Any, y: Any) -> Any:
     """x / y of floats and complex numbers.
@@ -276,7 +281,7 @@ def _truncated(xp: Any, x: Any, y: Any) -> Any:
     outputs="z: T",
     attrs=type_attr(ARITHMETIC),
     shape=broadcast,
-    traits={PER_RECORD},
+    traits={PER_RECORD, OF_TWO_RAGGED},
     differentiable=False,
 )
 def truncatediv(xp: Any, x: Any, y: Any) -> Any:
@@ -297,7 +302,7 @@ def truncatediv(xp: Any, x: Any, y: Any) -> Any:
     outputs="z: T",
     attrs=type_attr(ARITHMETIC),
     shape=broadcast,
-    traits={NEVER_FAILS, PER_RECORD},
+    traits={NEVER_FAILS, PER_RECORD, OF_TWO_RAGGED},
     differentiable=False,
 )
 def floor_div(xp: Any, x: Any, y: Any) -> Any:
@@ -319,7 +324,7 @@ def floor_div(xp: Any, x: Any, y: Any) -> Any:
     outputs="z: T",
     attrs="T: realnumbertype",
     shape=broadcast,
-    traits={NEVER_FAILS, PER_RECORD},
+    traits={NEVER_FAILS, PER_RECORD, OF_TWO_RAGGED},
 )
 def floormod(xp: Any, x: Any, y: Any) -> Any:
     """x - floor(x / y) · y: the remainder with the sign of y.
@@ -355,7 +360,7 @@ truncatemod = op(
     outputs="z: T",
     attrs=type_attr(_MOD_TYPES),
     shape=broadcast,
-    traits={PER_RECORD},
+    traits={PER_RECORD, OF_TWO_RAGGED},
 )(_truncated_remainder)
 mod_op = op(
     "Mod",
@@ -381,6 +386,7 @@ def _(op: Operation, dout: Any) -> tuple[Any, Any]:
     return _quotient_gradient(op, dout, div_no_nan)
 
 
+@of_two_ragged
 def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y, and 0 where y is 0."""
     with name_scope(name, "div_no_nan", [x, y]) as scope:
@@ -397,6 +403,7 @@ _TRUE_DIVISION = {
 }
 
 
+@of_two_ragged
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 3 means it: integers of 8 and 16 bits as float32, wider ones as float64.
 
@@ -421,6 +428,7 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
         return quotient
 
 
+@of_two_ragged
 def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 3 means it."""
     if name is not None:
@@ -430,6 +438,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     return truediv(x, y)
 
 
+@of_two_ragged
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 2 meant it: floor division of integers."""
     with name_scope(name, "div", [x, y]) as scope:
@@ -440,6 +449,7 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
         return quotient
 
 
+@of_two_ragged
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y towards -∞."""
     with name_scope(name, "floordiv", [x, y]) as scope:
@@ -459,7 +469,7 @@ mod = floormod
     outputs="z: T",
     attrs=f"T: {{{FLOATS}, int8, int16, int32, int64, complex64, complex128}}",
     shape=broadcast,
-    traits={PER_RECORD, LIGHT},
+    traits={PER_RECORD, LIGHT, OF_TWO_RAGGED},
 )
 def pow(xp: Any, x: Any, y: Any) -> Any:
     """x to the power of y.
@@ -502,14 +512,14 @@ maximum = binary(
     "maximum",
     "realnumbertype",
     lambda op, dout: _extreme_gradient(op, dout, "GreaterEqual"),
-    traits=_PLAIN,
+    traits=_PLAIN | {OF_TWO_RAGGED},
 )
 minimum = binary(
     "Minimum",
     "minimum",
     "realnumbertype",
     lambda op, dout: _extreme_gradient(op, dout, "LessEqual"),
-    traits=_PLAIN,
+    traits=_PLAIN | {OF_TWO_RAGGED},
 )
 
 
@@ -519,7 +529,7 @@ minimum = binary(
     outputs="z: T",
     attrs=f"T: {{{FLOATS}, int32, int64, complex64, complex128}}",
     shape=broadcast,
-    traits={PER_RECORD, COMMUTATIVE, ELEMENTWISE},
+    traits={PER_RECORD, COMMUTATIVE, ELEMENTWISE, OF_TWO_RAGGED},
 )
 def squared_difference(xp: Any, x: Any, y: Any) -> Any:
     """|x - y|².  Raises InvalidArgument if shapes do not broadcast.
@@ -547,6 +557,7 @@ def _(op: Operation, dout: Any) -> tuple[Any, Any]:
 neg = unary("Neg", "negative", SIGNED, lambda op, dout: make.Neg(dout), traits=_PLAIN | {OF_SPARSE})
 
 
+@of_ragged
 def negative(x: Any, name: str | None = None) -> Tensor:
     """-x."""
     made: Tensor = neg(x, name=name)

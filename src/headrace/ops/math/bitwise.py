@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import COMMUTATIVE, PER_RECORD
+from headrace.base.traits import COMMUTATIVE, OF_RAGGED, OF_TWO_RAGGED, PER_RECORD
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import broadcast, unchanged
 from headrace.ops.tables import INTEGERS, binary, type_attr, unary
@@ -26,13 +26,17 @@ __all__ = [
 ]
 
 bitwise_and = binary(
-    "BitwiseAnd", "bitwise_and", INTEGERS, differentiable=False, traits={COMMUTATIVE}
+    "BitwiseAnd", "bitwise_and", INTEGERS, differentiable=False, traits={COMMUTATIVE, OF_TWO_RAGGED}
 )
-bitwise_or = binary("BitwiseOr", "bitwise_or", INTEGERS, differentiable=False, traits={COMMUTATIVE})
+bitwise_or = binary(
+    "BitwiseOr", "bitwise_or", INTEGERS, differentiable=False, traits={COMMUTATIVE, OF_TWO_RAGGED}
+)
 bitwise_xor = binary(
-    "BitwiseXor", "bitwise_xor", INTEGERS, differentiable=False, traits={COMMUTATIVE}
+    "BitwiseXor", "bitwise_xor", INTEGERS, differentiable=False, traits={COMMUTATIVE, OF_TWO_RAGGED}
 )
-invert = unary("Invert", "bitwise_invert", INTEGERS, traits={PER_RECORD}, differentiable=False)
+invert = unary(
+    "Invert", "bitwise_invert", INTEGERS, traits={PER_RECORD, OF_RAGGED}, differentiable=False
+)
 
 
 def _shift(y: Any) -> Any:
@@ -47,6 +51,7 @@ def _shift(y: Any) -> Any:
     attrs=type_attr(INTEGERS),
     shape=broadcast,
     differentiable=False,
+    traits={OF_TWO_RAGGED},
 )
 def left_shift(xp: Any, x: Any, y: Any) -> Any:
     """x · 2^y; y is clamped to the width of the type less 1.  Raises InvalidArgument if shapes do not broadcast.
@@ -63,6 +68,7 @@ def left_shift(xp: Any, x: Any, y: Any) -> Any:
     attrs=type_attr(INTEGERS),
     shape=broadcast,
     differentiable=False,
+    traits={OF_TWO_RAGGED},
 )
 def right_shift(xp: Any, x: Any, y: Any) -> Any:
     """x / 2^y towards -∞; y is clamped to the width of the type less 1.  Raises as LeftShift.

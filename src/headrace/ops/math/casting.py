@@ -18,6 +18,7 @@ from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import control_dependencies, name_scope
+from headrace.graph.ragged import of_ragged, of_two_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, broadcast, unchanged
 from headrace.graph.sparse import SparseTensor
@@ -123,6 +124,7 @@ def _(op: Operation, dout: Tensor) -> Tensor | None:
     return None
 
 
+@of_ragged
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """x as `dtype`; x itself if it has that type, also a resource variable.
 
@@ -144,6 +146,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
         return cast_op(x, DstT=to, name=scope)
 
 
+@of_ragged
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     """`value` as `dtype`, clamped to what it can hold first; complex drops the imaginary part."""
     to = dtypes.as_dtype(dtype).base_dtype
@@ -304,6 +307,7 @@ def _(op: Operation, dout: Tensor) -> tuple[Any, Any]:
     return unbroadcast(x, y, real(dout), imag(dout))
 
 
+@of_two_ragged
 def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     """real + imag·i: complex64 from two float32, complex128 from two float64.
 
@@ -417,6 +421,7 @@ def _(op: Operation, dout: Tensor) -> Tensor:
     return made
 
 
+@of_ragged
 def conj(x: Any, name: str | None = None) -> Tensor:
     """The complex conjugate; a real x itself.  Raises TypeError for what is no number."""
     if isinstance(x, Tensor) and (x.dtype.is_floating or x.dtype.is_integer):
@@ -428,6 +433,7 @@ def conj(x: Any, name: str | None = None) -> Tensor:
         return _numeric(x, "conj")
 
 
+@of_ragged
 def real(input: Any, name: str | None = None) -> Tensor:
     """The real part; a real input itself.  Raises TypeError for what is no number."""
     with name_scope(name, "Real", [input]) as scope:
@@ -437,6 +443,7 @@ def real(input: Any, name: str | None = None) -> Tensor:
         return _numeric(input, "real")
 
 
+@of_ragged
 def imag(input: Any, name: str | None = None) -> Tensor:
     """The imaginary part; zeros for a real input.  Raises TypeError for what is no number."""
     with name_scope(name, "Imag", [input]) as scope:
@@ -446,6 +453,7 @@ def imag(input: Any, name: str | None = None) -> Tensor:
         return zeros_like(_numeric(input, "imag"))
 
 
+@of_ragged
 def angle(input: Any, name: str | None = None) -> Tensor:
     """The argument of complex numbers; of real floats 0, or π if negative."""
     with name_scope(name, "Angle", [input]) as scope:

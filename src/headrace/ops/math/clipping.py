@@ -18,6 +18,7 @@ from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import colocate_with, name_scope
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import same_as
 from headrace.graph.tensor import Tensor
@@ -92,6 +93,7 @@ def _like(t: Any, values: Tensor) -> Any:
     )
 
 
+@of_ragged
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """t, but not below the minimum nor above the maximum; they may broadcast into t, not enlarge it.
 

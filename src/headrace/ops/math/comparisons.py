@@ -13,8 +13,16 @@ import numpy as np
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import COMMUTATIVE, LIGHT, NEVER_FAILS, PER_RECORD
+from headrace.base.traits import (
+    COMMUTATIVE,
+    LIGHT,
+    NEVER_FAILS,
+    OF_RAGGED,
+    OF_TWO_RAGGED,
+    PER_RECORD,
+)
 from headrace.graph.graph import Operation
+from headrace.graph.ragged import of_two_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, merged
 from headrace.graph.tensor import Tensor
@@ -46,7 +54,7 @@ less = binary(
     "less",
     "realnumbertype",
     output="z: bool",
-    traits={NEVER_FAILS, PER_RECORD, LIGHT},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, OF_TWO_RAGGED},
     differentiable=False,
 )
 less_equal = binary(
@@ -54,7 +62,7 @@ less_equal = binary(
     "less_equal",
     "realnumbertype",
     output="z: bool",
-    traits={NEVER_FAILS, PER_RECORD},
+    traits={NEVER_FAILS, PER_RECORD, OF_TWO_RAGGED},
     differentiable=False,
 )
 greater = binary(
@@ -62,7 +70,7 @@ greater = binary(
     "greater",
     "realnumbertype",
     output="z: bool",
-    traits={NEVER_FAILS, PER_RECORD, LIGHT},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, OF_TWO_RAGGED},
     differentiable=False,
 )
 greater_equal = binary(
@@ -70,7 +78,7 @@ greater_equal = binary(
     "greater_equal",
     "realnumbertype",
     output="z: bool",
-    traits={NEVER_FAILS, PER_RECORD},
+    traits={NEVER_FAILS, PER_RECORD, OF_TWO_RAGGED},
     differentiable=False,
 )
 
@@ -100,7 +108,7 @@ _EQUALITY = "T: type; incompatible_shape_error: bool = true"
     outputs="z: bool",
     attrs=_EQUALITY,
     shape=_equality_shape,
-    traits={NEVER_FAILS, PER_RECORD, LIGHT, COMMUTATIVE},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, COMMUTATIVE, OF_TWO_RAGGED},
     differentiable=False,
 )
 def equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
@@ -121,7 +129,7 @@ def equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
     outputs="z: bool",
     attrs=_EQUALITY,
     shape=_equality_shape,
-    traits={NEVER_FAILS, PER_RECORD, COMMUTATIVE},
+    traits={NEVER_FAILS, PER_RECORD, COMMUTATIVE, OF_TWO_RAGGED},
     differentiable=False,
 )
 def not_equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
@@ -191,7 +199,7 @@ logical_and = binary(
     inputs="x: bool; y: bool",
     output="z: bool",
     differentiable=False,
-    traits={NEVER_FAILS, PER_RECORD, LIGHT, COMMUTATIVE},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, COMMUTATIVE, OF_TWO_RAGGED},
 )
 logical_or = binary(
     "LogicalOr",
@@ -200,7 +208,7 @@ logical_or = binary(
     inputs="x: bool; y: bool",
     output="z: bool",
     differentiable=False,
-    traits={NEVER_FAILS, PER_RECORD, COMMUTATIVE},
+    traits={NEVER_FAILS, PER_RECORD, COMMUTATIVE, OF_TWO_RAGGED},
 )
 logical_not = unary(
     "LogicalNot",
@@ -208,11 +216,12 @@ logical_not = unary(
     None,
     inputs="x: bool",
     output="bool",
-    traits={NEVER_FAILS, PER_RECORD},
+    traits={NEVER_FAILS, PER_RECORD, OF_RAGGED},
     differentiable=False,
 )
 
 
+@of_two_ragged
 def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
     """x != y of bools."""
     either = logical_or(x, y)

@@ -18,21 +18,24 @@ from headrace.base.traits import (
     LIGHT,
     NEVER_FAILS,
     NONE,
+    OF_RAGGED,
     OF_SPARSE,
+    OF_TWO_RAGGED,
     PER_RECORD,
     Traits,
 )
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import Gradient, OpSpec, op
-from headrace.graph.shape_fns import broadcast, merged, unchanged
+from headrace.graph.shape_fns import merged, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import constant, fill
 from headrace.ops.array.shapes import shape
 from headrace.ops.math.arithmetic import add_v2, mul, neg, sub, truediv
 from headrace.ops.math.broadcasting import broadcast_gradient_args, unbroadcast
-from headrace.ops.math.casting import cast, conj
+from headrace.ops.math.casting import conj
 from headrace.ops.tables import FLOATS, FLOATS_AND_COMPLEXES, SIGNED, binary, make, type_attr, unary
 
 __all__ = [
@@ -67,9 +70,6 @@ __all__ = [
     "sqrt",
     "tan",
     "tanh",
-    "xdivy",
-    "xlog1py",
-    "xlogy",
 ]
 
 
@@ -103,21 +103,25 @@ def _plus_one(x: Tensor) -> Tensor:
     return total
 
 
-exp = unary("Exp", "exp", FLOATS_AND_COMPLEXES, _exp_gradient, traits={NEVER_FAILS, PER_RECORD})
-expm1 = unary("Expm1", "expm1", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Exp(x)))
+exp = unary(
+    "Exp", "exp", FLOATS_AND_COMPLEXES, _exp_gradient, traits={NEVER_FAILS, PER_RECORD, OF_RAGGED}
+)
+expm1 = unary(
+    "Expm1", "expm1", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Exp(x)), traits={OF_RAGGED}
+)
 log = unary(
     "Log",
     "log",
     FLOATS_AND_COMPLEXES,
     _of_input(lambda x: make.Reciprocal(x)),
-    traits={NEVER_FAILS, PER_RECORD},
+    traits={NEVER_FAILS, PER_RECORD, OF_RAGGED},
 )
 log1p = unary(
     "Log1p",
     "log1p",
     FLOATS_AND_COMPLEXES,
     _of_input(lambda x: make.Reciprocal(_plus_one(x))),
-    traits={PER_RECORD},
+    traits={PER_RECORD, OF_RAGGED},
 )
 
 
@@ -139,7 +143,7 @@ sqrt = unary(
     "sqrt",
     FLOATS_AND_COMPLEXES,
     _of_output("SqrtGrad"),
-    traits={NEVER_FAILS, PER_RECORD, LIGHT, OF_SPARSE},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, OF_SPARSE, OF_RAGGED},
 )
 
 
@@ -149,7 +153,7 @@ sqrt = unary(
     outputs="y: T",
     attrs=type_attr(FLOATS_AND_COMPLEXES),
     shape=unchanged,
-    traits={PER_RECORD, ELEMENTWISE},
+    traits={PER_RECORD, ELEMENTWISE, OF_RAGGED},
 )
 def rsqrt(xp: Any, x: Any) -> Any:
     """1 / √x.
@@ -173,20 +177,20 @@ def _reciprocal(xp: Any, x: Any) -> Any:
     return xp.reciprocal(x)
 
 
-def _one_over(name: str) -> OpSpec:
+def _one_over(name: str, traits: Traits = NONE) -> OpSpec:
     spec = op(
         name,
         inputs="x: T",
         outputs="y: T",
         attrs=type_attr(SIGNED),
         shape=unchanged,
-        traits={ELEMENTWISE, PER_RECORD},
+        traits={ELEMENTWISE, PER_RECORD, *traits},
     )(_reciprocal)
     spec.gradient(_of_output("ReciprocalGrad"))
     return spec
 
 
-reciprocal = _one_over("Reciprocal")
+reciprocal = _one_over("Reciprocal", traits={OF_RAGGED})
 inv = _one_over("Inv")
 
 
@@ -209,6 +213,7 @@ def sigmoid_op(xp: Any, x: Any) -> Any:
 sigmoid_op.gradient(_of_conjugate_output("SigmoidGrad"))
 
 
+@of_ragged
 def sigmoid(x: Any, name: str | None = None) -> Tensor:
     """1 / (1 + exp(-x))."""
     with name_scope(name, "Sigmoid", [x]) as scope:
@@ -216,6 +221,7 @@ def sigmoid(x: Any, name: str | None = None) -> Tensor:
         return made
 
 
+@of_ragged
 def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
     """log(sigmoid(x)), without overflow: -softplus(-x)."""
     with name_scope(name, "LogSigmoid", [x]) as scope:
@@ -283,31 +289,53 @@ sin = unary(
     "sin",
     FLOATS_AND_COMPLEXES,
     _of_input(lambda x: make.Cos(x)),
-    traits={PER_RECORD, OF_SPARSE},
+    traits={PER_RECORD, OF_SPARSE, OF_RAGGED},
 )
 cos = unary(
-    "Cos", "cos", FLOATS_AND_COMPLEXES, _minus_times(lambda x: make.Sin(x)), traits={PER_RECORD}
+    "Cos",
+    "cos",
+    FLOATS_AND_COMPLEXES,
+    _minus_times(lambda x: make.Sin(x)),
+    traits={PER_RECORD, OF_RAGGED},
 )
-tan = unary("Tan", "tan", FLOATS_AND_COMPLEXES, _tan_gradient, traits={PER_RECORD, OF_SPARSE})
+tan = unary(
+    "Tan", "tan", FLOATS_AND_COMPLEXES, _tan_gradient, traits={PER_RECORD, OF_SPARSE, OF_RAGGED}
+)
 asin = unary(
-    "Asin", "asin", FLOATS_AND_COMPLEXES, _of_input(_asin_slope), traits={PER_RECORD, OF_SPARSE}
+    "Asin",
+    "asin",
+    FLOATS_AND_COMPLEXES,
+    _of_input(_asin_slope),
+    traits={PER_RECORD, OF_SPARSE, OF_RAGGED},
 )
-acos = unary("Acos", "acos", FLOATS_AND_COMPLEXES, _minus_times(_asin_slope), traits={PER_RECORD})
+acos = unary(
+    "Acos", "acos", FLOATS_AND_COMPLEXES, _minus_times(_asin_slope), traits={PER_RECORD, OF_RAGGED}
+)
 atan = unary(
-    "Atan", "atan", FLOATS_AND_COMPLEXES, _of_input(_atan_slope), traits={PER_RECORD, OF_SPARSE}
+    "Atan",
+    "atan",
+    FLOATS_AND_COMPLEXES,
+    _of_input(_atan_slope),
+    traits={PER_RECORD, OF_SPARSE, OF_RAGGED},
 )
-sinh = unary("Sinh", "sinh", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Cosh(x)))
-cosh = unary("Cosh", "cosh", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Sinh(x)))
+sinh = unary(
+    "Sinh", "sinh", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Cosh(x)), traits={OF_RAGGED}
+)
+cosh = unary(
+    "Cosh", "cosh", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Sinh(x)), traits={OF_RAGGED}
+)
 tanh = unary(
     "Tanh",
     "tanh",
     FLOATS_AND_COMPLEXES,
     _of_conjugate_output("TanhGrad"),
-    traits={NEVER_FAILS, PER_RECORD, OF_SPARSE},
+    traits={NEVER_FAILS, PER_RECORD, OF_SPARSE, OF_RAGGED},
 )
-asinh = unary("Asinh", "asinh", FLOATS_AND_COMPLEXES, _over("Cosh"), traits={OF_SPARSE})
-acosh = unary("Acosh", "acosh", FLOATS_AND_COMPLEXES, _over("Sinh"))
-atanh = unary("Atanh", "atanh", FLOATS_AND_COMPLEXES, _of_input(_atanh_slope), traits={OF_SPARSE})
+asinh = unary("Asinh", "asinh", FLOATS_AND_COMPLEXES, _over("Cosh"), traits={OF_SPARSE, OF_RAGGED})
+acosh = unary("Acosh", "acosh", FLOATS_AND_COMPLEXES, _over("Sinh"), traits={OF_RAGGED})
+atanh = unary(
+    "Atanh", "atanh", FLOATS_AND_COMPLEXES, _of_input(_atanh_slope), traits={OF_SPARSE, OF_RAGGED}
+)
 
 
 def _atan2_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
@@ -318,16 +346,18 @@ def _atan2_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
         return unbroadcast(y, x, dy, mul(neg(y), over_square, name="mul"))
 
 
-atan2 = binary("Atan2", "atan2", FLOATS, _atan2_gradient, inputs="y: T; x: T")
+atan2 = binary(
+    "Atan2", "atan2", FLOATS, _atan2_gradient, inputs="y: T; x: T", traits={OF_TWO_RAGGED}
+)
 
 # -- rounding and kinds of numbers --------------------------------------------------------------
 
-floor = unary("Floor", "floor", FLOATS, traits={PER_RECORD}, differentiable=False)
-ceil = unary("Ceil", "ceil", FLOATS, traits={PER_RECORD}, differentiable=False)
-rint = unary("Rint", "rint", FLOATS, traits={PER_RECORD}, differentiable=False)
-is_nan = unary("IsNan", "isnan", FLOATS, output="bool", traits={PER_RECORD})
-is_inf = unary("IsInf", "isinf", FLOATS, output="bool", traits={PER_RECORD})
-is_finite = unary("IsFinite", "isfinite", FLOATS, output="bool", traits={PER_RECORD})
+floor = unary("Floor", "floor", FLOATS, traits={PER_RECORD, OF_RAGGED}, differentiable=False)
+ceil = unary("Ceil", "ceil", FLOATS, traits={PER_RECORD, OF_RAGGED}, differentiable=False)
+rint = unary("Rint", "rint", FLOATS, traits={PER_RECORD, OF_RAGGED}, differentiable=False)
+is_nan = unary("IsNan", "isnan", FLOATS, output="bool", traits={PER_RECORD, OF_RAGGED})
+is_inf = unary("IsInf", "isinf", FLOATS, output="bool", traits={PER_RECORD, OF_RAGGED})
+is_finite = unary("IsFinite", "isfinite", FLOATS, output="bool", traits={PER_RECORD, OF_RAGGED})
 
 
 @op(
@@ -347,6 +377,7 @@ def round_op(xp: Any, x: Any) -> Any:
     return x if x.dtype.kind == "i" else np.rint(x)
 
 
+@of_ragged
 def round(x: Any, name: str | None = None) -> Tensor:
     """The nearest integer, the even one of two; an integer tensor itself."""
     tensor = convert(x, name="x")
@@ -473,100 +504,6 @@ def _reciprocal_grad_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
 
 reciprocal_grad.gradient(_reciprocal_grad_gradient)
 inv_grad.gradient(_reciprocal_grad_gradient)
-
-# -- products that are 0 where x is -------------------------------------------------------------
-
-
-def _zero_where_x_is(name: str, function: Callable[[Any, Any, Any], Any]) -> OpSpec:
-    def kernel(xp: Any, x: Any, y: Any) -> Any:
-        return xp.where(x == 0, np.zeros((), x.dtype), function(xp, x, y))
-
-    kernel.__doc__ = f"{function.__doc__}  Raises InvalidArgument if shapes do not broadcast."
-    return op(
-        name,
-        inputs="x: T; y: T",
-        outputs="z: T",
-        attrs=type_attr(FLOATS_AND_COMPLEXES),
-        shape=broadcast,
-    )(kernel)
-
-
-def _x_log_y(xp: Any, x: Any, y: Any) -> Any:
-    """x · log(y), and 0 where x is 0."""
-    return x * xp.log(y)
-
-
-def _x_log1p_y(xp: Any, x: Any, y: Any) -> Any:
-    """x · log(1 + y), and 0 where x is 0."""
-    return x * xp.log1p(y)
-
-
-def _x_over_y(xp: Any, x: Any, y: Any) -> Any:
-    """x / y, and 0 where x is 0."""
-    return x / y
-
-
-xlogy = _zero_where_x_is("Xlogy", _x_log_y)
-xlog1py_op = _zero_where_x_is("Xlog1py", _x_log1p_y)
-xdivy_op = _zero_where_x_is("Xdivy", _x_over_y)
-
-
-def xlog1py(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x · log(1 + y), and 0 where x is 0."""
-    with name_scope(name, "xlog1py", [x]):
-        made: Tensor = xlog1py_op(x, y)
-        return made
-
-
-def xdivy(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y, and 0 where x is 0."""
-    with name_scope(name, "xdivy", [x]):
-        made: Tensor = xdivy_op(x, y)
-        return made
-
-
-Partials = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-
-
-def _partials(function: Partials) -> Gradient:
-    """The gradient from `function`(1 where x is not 0 and else 0, x, y): both partial derivatives."""
-
-    def gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
-        x, y = op.inputs
-        kind = x.dtype.base_dtype
-        shape_x, shape_y = shape(x), shape(y)
-        axes_x, axes_y = broadcast_gradient_args(shape_x, shape_y)
-        with control_dependencies([dout]):
-            nonzero = cast(make.NotEqual(x, cast(0.0, kind)), kind)
-            dx, dy = function(nonzero, x, y)
-            return (
-                make.Reshape(make.Sum(mul(dx, dout, name="mul"), axes_x), shape_x),
-                make.Reshape(make.Sum(mul(dy, dout, name="mul"), axes_y), shape_y),
-            )
-
-    return gradient
-
-
-def _xlogy_partials(nonzero: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    return xlogy(nonzero, y), xdivy_op(x, y)
-
-
-def _xlog1py_partials(nonzero: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    dx = xlog1py_op(nonzero, y)
-    one = constant(1, y.dtype.base_dtype, name="add/y")
-    return dx, xdivy_op(x, add_v2(y, one, name="add"))
-
-
-def _xdivy_partials(nonzero: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    dx = xdivy_op(nonzero, y)
-    minus_x = neg(x)
-    two = constant(2, y.dtype.base_dtype, name="pow/y")
-    return dx, xdivy_op(minus_x, make.Pow(y, two, name="pow"))
-
-
-xlogy.gradient(_partials(_xlogy_partials))
-xlog1py_op.gradient(_partials(_xlog1py_partials))
-xdivy_op.gradient(_partials(_xdivy_partials))
 
 # -- NextAfter ----------------------------------------------------------------------------------
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.base import dtypes
-from headrace.base.traits import LIGHT, NEVER_FAILS, OF_SPARSE, PER_RECORD
+from headrace.base.traits import LIGHT, NEVER_FAILS, OF_RAGGED, OF_SPARSE, PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import unchanged
 from headrace.graph.sparse import SparseTensor, of_values
@@ -56,6 +57,7 @@ def _(op: Operation, dout: Any) -> Tensor:
     return div_no_nan(scaled, make.Complex(modulus, zeros_like(modulus), Tout=kind))
 
 
+@of_ragged
 def abs(x: Any, name: str | None = None) -> Any:
     """The absolute value, of complex numbers the modulus; of the values of a SparseTensor."""
     if isinstance(x, SparseTensor):
@@ -75,6 +77,7 @@ sign_op = unary(
 )
 
 
+@of_ragged
 def sign(x: Any, name: str | None = None) -> Any:
     """-1, 0 or 1; of a complex number x / |x|, and 0 for 0; NaN for NaN; of the values of a SparseTensor."""
     if isinstance(x, SparseTensor):
@@ -103,5 +106,5 @@ square = unary(
     "square",
     f"{FLOATS}, int8, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128",
     _square_gradient,
-    traits={NEVER_FAILS, PER_RECORD, LIGHT, OF_SPARSE},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, OF_SPARSE, OF_RAGGED},
 )

@@ -18,6 +18,7 @@ from headrace.base.shapes import Shape, TensorShape, text
 from headrace.base.traits import NEVER_FAILS, NONE, PER_RECORD, SHARES, Traits
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged_by
 from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -337,13 +338,15 @@ def _reducer(spec: OpSpec, public: str, doc: str) -> Callable[..., Any]:
     return reduce
 
 
-reduce_sum = _reducer(sum_op, "reduce_sum", "The sum")
-reduce_mean = _reducer(mean_op, "reduce_mean", "The mean; of integers, towards zero;")
-reduce_prod = _reducer(prod_op, "reduce_prod", "The product")
-reduce_max = _reducer(max_op, "reduce_max", "The largest element")
-reduce_min = _reducer(min_op, "reduce_min", "The smallest element")
-reduce_all = _reducer(all_op, "reduce_all", "Whether all elements are true")
-reduce_any = _reducer(any_op, "reduce_any", "Whether an element is true")
+_of_ragged = of_ragged_by("headrace.ops.array.ragged_reductions")
+
+reduce_sum = _of_ragged(_reducer(sum_op, "reduce_sum", "The sum"))
+reduce_mean = _of_ragged(_reducer(mean_op, "reduce_mean", "The mean; of integers, towards zero;"))
+reduce_prod = _of_ragged(_reducer(prod_op, "reduce_prod", "The product"))
+reduce_max = _of_ragged(_reducer(max_op, "reduce_max", "The largest element"))
+reduce_min = _of_ragged(_reducer(min_op, "reduce_min", "The smallest element"))
+reduce_all = _of_ragged(_reducer(all_op, "reduce_all", "Whether all elements are true"))
+reduce_any = _of_ragged(_reducer(any_op, "reduce_any", "Whether an element is true"))
 reduce_euclidean_norm = _reducer(euclidean_norm_op, "reduce_euclidean_norm", "The Euclidean norm")
 
 

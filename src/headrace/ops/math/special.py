@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import NONE, OF_SPARSE, PER_RECORD, Traits
+from headrace.base.traits import NONE, OF_RAGGED, OF_SPARSE, PER_RECORD, Traits
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import Gradient, OpSpec, op
@@ -93,9 +93,11 @@ erf = _special(
     "The error function.",
     _each(math.erf),
     _gaussian(_SLOPE_AT_0),
-    traits={PER_RECORD, OF_SPARSE},
+    traits={PER_RECORD, OF_SPARSE, OF_RAGGED},
 )
-erfc = _special("Erfc", "1 - erf(x).", _each(math.erfc), _gaussian(-_SLOPE_AT_0))
+erfc = _special(
+    "Erfc", "1 - erf(x).", _each(math.erfc), _gaussian(-_SLOPE_AT_0), traits={OF_RAGGED}
+)
 
 
 @functools.cache
@@ -210,12 +212,19 @@ def _digamma(x: Array) -> Array:
     return np.where((x <= 0) & (fraction == 0), np.nan, total)
 
 
-lgamma = _special("Lgamma", "log |Γ(x)|.", _each(_lgamma), _of_input(lambda x: make.Digamma(x)))
+lgamma = _special(
+    "Lgamma",
+    "log |Γ(x)|.",
+    _each(_lgamma),
+    _of_input(lambda x: make.Digamma(x)),
+    traits={OF_RAGGED},
+)
 digamma = _special(
     "Digamma",
     "The derivative of log Γ; NaN at its poles.",
     _digamma,
     _of_input(lambda x: make.Polygamma(constant(1, x.dtype.base_dtype), x)),
+    traits={OF_RAGGED},
 )
 
 # B_2k / (2k)!, k = 1 …, of the Euler-Maclaurin series of zeta.

@@ -23,6 +23,7 @@ from headrace.base.traits import (
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.ragged import of_ragged_list
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import from_attr, merged
 from headrace.graph.tensor import Tensor
@@ -83,6 +84,7 @@ add_n_op.gradient(_to_each)
 accumulate_n_v2.gradient(_to_each)
 
 
+@of_ragged_list
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The sum of tensors of one shape and type; IndexedSlices count as the tensors they stand for.
 

@@ -13,11 +13,20 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors, shapes
-from headrace.base.traits import ELEMENTWISE, NEVER_FAILS, NONE, PER_RECORD, SHARES, Traits
+from headrace.base.traits import (
+    ELEMENTWISE,
+    NEVER_FAILS,
+    NONE,
+    OF_RAGGED,
+    PER_RECORD,
+    SHARES,
+    Traits,
+)
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import merged, unchanged
 from headrace.graph.tensor import Tensor
@@ -183,7 +192,7 @@ def _relu_grad(gradients: Any, features: Any, out: Any = None) -> Any:
 
 
 relu = _activation(
-    "Relu", _relu, _RELU, "max(x, 0)", takes_out=True, traits={NEVER_FAILS, PER_RECORD}
+    "Relu", _relu, _RELU, "max(x, 0)", takes_out=True, traits={NEVER_FAILS, PER_RECORD, OF_RAGGED}
 )
 relu6_op = _activation(
     "Relu6", _relu6, "realnumbertype", "min(max(x, 0), 6)", takes_out=True, traits={PER_RECORD}
@@ -281,8 +290,10 @@ def _selu_grad(dy: Any, y: Any) -> Any:
     return np.where(y < 0, dy * (y + _SELU_SCALE_ALPHA), dy * _SELU_SCALE)
 
 
-elu = _activation("Elu", _elu, _FLOATS, "x where x >= 0, exp(x) - 1 elsewhere")
-selu = _activation("Selu", _selu, _FLOATS, "scaled elu, which keeps mean 0 and variance 1")
+elu = _activation("Elu", _elu, _FLOATS, "x where x >= 0, exp(x) - 1 elsewhere", traits={OF_RAGGED})
+selu = _activation(
+    "Selu", _selu, _FLOATS, "scaled elu, which keeps mean 0 and variance 1", traits={OF_RAGGED}
+)
 elu_grad = _of_gradient("EluGrad", _elu_grad, _FLOATS, "outputs", traits={NEVER_FAILS})
 selu_grad = _of_gradient("SeluGrad", _selu_grad, _FLOATS, "outputs", traits={NEVER_FAILS})
 
@@ -335,7 +346,7 @@ def _softsign_grad(dy: Any, x: Any) -> Any:
 
 
 softplus_op = _activation("Softplus", _softplus, _FLOATS, "log(exp(x) + 1)", traits={PER_RECORD})
-softsign = _activation("Softsign", _softsign, _FLOATS, "x / (|x| + 1)")
+softsign = _activation("Softsign", _softsign, _FLOATS, "x / (|x| + 1)", traits={OF_RAGGED})
 softplus_grad = _of_gradient(
     "SoftplusGrad", _softplus_grad, _FLOATS, "features", traits={NEVER_FAILS}
 )
@@ -363,6 +374,7 @@ def _(op: Operation, dout: Tensor) -> Any:
 # -- functions --------------------------------------------------------------------------------
 
 
+@of_ragged
 def relu6(features: Any, name: str | None = None) -> Tensor:
     """min(max(features, 0), 6)."""
     with name_scope(name, "Relu6", [features]) as scope:
@@ -370,6 +382,7 @@ def relu6(features: Any, name: str | None = None) -> Tensor:
         return result
 
 
+@of_ragged
 def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
     """features where positive, alpha features elsewhere; integers become float32."""
     with name_scope(name, "LeakyRelu", [features, alpha]) as scope:
@@ -380,6 +393,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
         return result
 
 
+@of_ragged
 def softplus(features: Any, name: str | None = None) -> Tensor:
     """log(exp(features) + 1)."""
     result: Tensor = softplus_op(features, name=name)

@@ -18,7 +18,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape, text
-from headrace.base.traits import HANDLE, NEVER_FOLDED, STATEFUL
+from headrace.base.traits import HANDLE, KEEPS_NOTHING, NEVER_FOLDED, NONE, STATEFUL, Traits
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -191,8 +191,16 @@ def _typed(ctx: KernelContext, handle: Any, keys: str, values: str | None) -> Lo
     return table
 
 
-def _used(name: str, inputs: str, outputs: str, attrs: str, shape: Any, kernel: Any) -> None:
-    """Two ops on the handle of a table: `name` and its V2."""
+def _used(
+    name: str,
+    inputs: str,
+    outputs: str,
+    attrs: str,
+    shape: Any,
+    kernel: Any,
+    traits: Traits = NONE,
+) -> None:
+    """Two ops on the handle of a table: `name` and its V2, which has `traits`."""
     for form, kind in (("", "Ref(string)"), ("V2", "resource")):
         if name != "LookupTableRemove" or form:
             op(
@@ -201,7 +209,7 @@ def _used(name: str, inputs: str, outputs: str, attrs: str, shape: Any, kernel: 
                 outputs=outputs,
                 attrs=attrs,
                 shape=shape,
-                traits={STATEFUL} if form else {NEVER_FOLDED},
+                traits={STATEFUL, *traits} if form else {NEVER_FOLDED},
                 differentiable=False,
             )(kernel)
 
@@ -254,6 +262,7 @@ _used(
     _FIND,
     _found_shape,
     lookup_table_find,
+    {KEEPS_NOTHING},
 )
 
 
@@ -279,7 +288,7 @@ def lookup_table_size(xp: Any, table_handle: Any) -> Any:
     return np.int64(_table_of(table_handle).size())
 
 
-_used("LookupTableSize", "", "size: int64", "", lambda c: (), lookup_table_size)
+_used("LookupTableSize", "", "size: int64", "", lambda c: (), lookup_table_size, {KEEPS_NOTHING})
 
 
 def _exported_shapes(c: ShapeContext) -> list[Shape]:

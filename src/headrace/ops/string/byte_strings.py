@@ -19,7 +19,8 @@ from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.limits import Growth
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import PER_RECORD
+from headrace.base.traits import OF_RAGGED, PER_RECORD
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
@@ -186,6 +187,7 @@ def substr_op(xp: Any, input: Any, pos: Any, len: Any, *, unit: bytes) -> Any:
     return out
 
 
+@of_ragged
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """`len` units of each string from `pos` on; a negative pos counts from the end."""
     made: Tensor = substr_op(input, pos, len, unit=unit, name=name)
@@ -215,6 +217,7 @@ def encode_base64_op(xp: Any, input: Any, *, pad: bool) -> Any:
     return mapped(encode, input)
 
 
+@of_ragged
 def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
     """The strings in web-safe base64, filled up with '=' if `pad`."""
     made: Tensor = encode_base64_op(input, pad=pad, name=name)
@@ -226,7 +229,7 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Ten
     inputs="input: string",
     outputs="output: string",
     shape=unchanged,
-    traits={PER_RECORD},
+    traits={PER_RECORD, OF_RAGGED},
     differentiable=False,
 )
 def decode_base64(xp: Any, input: Any) -> Any:

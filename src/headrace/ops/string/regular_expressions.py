@@ -21,6 +21,7 @@ from headrace.base import errors
 from headrace.base.limits import PATTERN_BYTES, PATTERN_STEPS, Growth
 from headrace.base.shapes import Shape
 from headrace.base.traits import POLLS
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
@@ -311,6 +312,7 @@ def static_regex_full_match_op(xp: Any, input: Any, *, pattern: bytes) -> Any:
 _TEXT = (str, bytes)
 
 
+@of_ragged
 def regex_replace(
     input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
 ) -> Tensor:
@@ -325,6 +327,7 @@ def regex_replace(
     return made
 
 
+@of_ragged
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
     """Whether `pattern` (RE2) matches the whole of each string."""
     made: Tensor

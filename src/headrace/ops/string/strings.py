@@ -19,9 +19,10 @@ from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.limits import Growth
 from headrace.base.shapes import Shape
-from headrace.base.traits import PER_RECORD
+from headrace.base.traits import OF_RAGGED, PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged, of_ragged_list
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
@@ -112,6 +113,7 @@ def string_join_op(xp: Any, *inputs: Any, separator: bytes) -> Any:
     return out
 
 
+@of_ragged_list
 def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
     """The tensors of `inputs` joined element by element, with `separator` between them.  Raises TypeError on a str."""
     if isinstance(inputs, (str, bytes)):
@@ -273,6 +275,7 @@ def as_string_op(
     return mapped(lambda value: pattern % value, input)
 
 
+@of_ragged
 def as_string(
     input: Any,
     precision: int = -1,
@@ -391,12 +394,14 @@ string_lower_op = _case_op("StringLower", bytes.lower, str.lower, "lower")
 string_upper_op = _case_op("StringUpper", bytes.upper, str.upper, "upper")
 
 
+@of_ragged
 def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
     """The strings in lower case: ASCII letters only, or all with encoding utf-8."""
     made: Tensor = string_lower_op(input, encoding=encoding, name=name)
     return made
 
 
+@of_ragged
 def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
     """The strings in upper case: ASCII letters only, or all with encoding utf-8."""
     made: Tensor = string_upper_op(input, encoding=encoding, name=name)
@@ -408,7 +413,7 @@ def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Ten
     inputs="input: string",
     outputs="output: string",
     shape=unchanged,
-    traits={PER_RECORD},
+    traits={PER_RECORD, OF_RAGGED},
     differentiable=False,
 )
 def string_strip(xp: Any, input: Any) -> Any:
@@ -438,6 +443,7 @@ def string_length_op(xp: Any, input: Any, *, unit: bytes) -> Any:
     return mapped(lambda value: sum((byte & 0xC0) != 0x80 for byte in value), input, np.int32)
 
 
+@of_ragged
 def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """Length of each string, in bytes or (unit UTF8_CHAR) in characters."""
     made: Tensor = string_length_op(input, unit=unit, name=name)

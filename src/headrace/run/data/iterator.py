@@ -390,12 +390,12 @@ class DataIterator(WaitingResource):
         if now is None:
             raise self._uninitialized("Save", "saving it")
         if now.run.stateful and policy != IGNORE:
-            self._without_state(now.run.stateful, policy)
+            self._refuse_or_warn(now.run.stateful, policy)
         chunk = self._chunk
         held = [] if chunk is None else [chunk.part(self._at, chunk.count)]
         return encoded([held, self._given, saved_position(now.root)])
 
-    def _without_state(self, functions: set[str], policy: int) -> None:
+    def _refuse_or_warn(self, functions: set[str], policy: int) -> None:
         text = (
             f"{', '.join(sorted(functions))} of {self} is stateful: what it remembers (generators of random numbers, "
             "Python's state) is not saved with the iterator"

@@ -22,10 +22,8 @@ JOBS = ("ps", "chief", "worker", EVALUATOR)
 TEMPLATES = ("job", "task", "cluster", "ps_hosts", "worker_hosts", "chief_hosts")
 _TEMPLATE = re.compile(r"\{(\{)?(" + "|".join(TEMPLATES) + r")\}(?(1)\})")
 _DEFAULT_PORT = 2222
-_SLURM_PORTS, _SLURM_STEP = (
-    20_000,
-    48,
-)  # below 32768, from where systems take ports for outgoing connections
+_SLURM_PORTS = 20_000  # below 32768, from where systems take ports for outgoing connections
+_SLURM_STEP = 48
 
 
 @dataclass(frozen=True)
