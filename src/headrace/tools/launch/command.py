@@ -20,6 +20,7 @@ from headrace.tools.settings import add_settings, settle
 
 if TYPE_CHECKING:
     from headrace.tools.launch.console import Console
+    from headrace.tools.launch.elsewhere import Elsewhere
     from headrace.tools.launch.logs import RotatingLog
     from headrace.tools.launch.roles import Host, Layout, Task
     from headrace.tools.launch.supervisor import Supervisor
@@ -113,10 +114,13 @@ def _launch(args: argparse.Namespace, program: Sequence[str], streams: Streams) 
         if not started:
             raise UsageError("no task of the cluster is on this host")
         _check_programs(started)
-        secret.check(layout.addresses.values(), os.environ)
+        listening = [*layout.addresses.values(), *(place.address for place in layout.places)]
+        secret.check(listening, os.environ)
         console = Console(streams.out, streams.err, [task.name for task in started])
         logs = [stack.enter_context(log) for log in _logs(args, started)]
-        supervisor = Supervisor(started, Rules(args.restarts, args.grace), console, logs)
+        elsewhere = _elsewhere(layout, stack)
+        rules = Rules(args.restarts, args.grace)
+        supervisor = Supervisor(started, rules, console, logs, elsewhere)
         stack.callback(supervisor.close)
         _say_where(layout, console)
         return _run(supervisor, layout, stack, console.is_terminal and not args.no_table)
@@ -129,6 +133,14 @@ def _run(supervisor: Supervisor, layout: Layout, stack: ExitStack, with_table: b
 
     watch = stack.enter_context(Watch(supervisor, list(layout.addresses.values())))
     return supervisor.run(watch.text)
+
+
+def _elsewhere(layout: Layout, stack: ExitStack) -> Elsewhere | None:
+    if not layout.places:
+        return None
+    from headrace.tools.launch.elsewhere import Elsewhere
+
+    return stack.enter_context(Elsewhere(layout.places, layout.own))
 
 
 def _say_where(layout: Layout, console: Console) -> None:
