@@ -69,6 +69,8 @@ class GrpcPeer:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.min_reconnect_backoff_ms", round(connect_within_s * 1000)),
             ("grpc.max_reconnect_backoff_ms", 250),
+            # A task that was moved has another address under its name; by default that is asked for every 30 s at most.
+            ("grpc.dns_min_time_between_resolutions_ms", 100),
             ("grpc.enable_http_proxy", 0),
             ("grpc.use_local_subchannel_pool", 1),
         ]
