@@ -13,6 +13,7 @@ TENSORFLOW := tensorflow-cpu==2.21.*
 TF_SLIM := tf-slim==1.1.*
 # tf-slim's layers are made of it; it asks for the package named tensorflow, which tensorflow-cpu stands for.
 TF_KERAS := tf-keras==2.21.*
+SCHEMAS := 'kubernetes-validate>=1.33' 'kubeflow-trainer-api>=2'
 # Its generated code runs with protobuf 6.30 to 7.x; pyproject.toml says the same.
 PROTOC := grpcio-tools==1.72.2
 
@@ -28,7 +29,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-kernels check bench bench-scaling fuzz mutate soak large protos oracle clean
+.PHONY: demo test test-kernels check bench bench-scaling fuzz mutate soak large k8s protos oracle clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -36,7 +37,7 @@ demo: $(VENV)/installed
 
 # Without TensorFlow, even where there is one: what needs it is in `make oracle`.
 test: $(VENV)/installed-dev
-	@env -u HEADRACE_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests --ignore=tests/oracle --ignore=tests/interop $(ARGS)
+	@env -u HEADRACE_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests --ignore=tests/oracle --ignore=tests/interop --ignore=tests/engines $(ARGS)
 
 test-kernels: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON OPENBLAS_CORETYPE=$(KERNEL) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(VECTORS)')" \
@@ -60,6 +61,10 @@ bench-scaling: $(VENV)/installed-plots $(HEADRACE_ORACLE_PYTHON)
 # Kernels of ops drawn at random, changed in one place at a time; ARGS="--seed 3 --ops 200 --verbose".
 mutate: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.mutation $(ARGS)
+
+# Kubernetes' schemas, JobSet's classes that are made of its own, and a kubelet that is played.
+k8s: $(VENV)/installed-k8s
+	@$(BIN)/python -m pytest tests/engines/test_kubernetes.py $(ARGS)
 
 # Until stopped, or until something fails; ARGS="--help" tells how to choose.
 fuzz: $(VENV)/installed-dev
@@ -99,6 +104,11 @@ $(VENV)/installed-dev: $(VENV)/installed
 $(VENV)/installed-plots: $(VENV)/installed-dev
 	@echo "installing matplotlib into $(VENV)"
 	@$(BIN)/python $(PIP) -e '.[plots]'
+	@touch $@
+
+$(VENV)/installed-k8s: $(VENV)/installed-dev
+	@echo "installing Kubernetes' schemas into $(VENV)"
+	@$(BIN)/python $(PIP) $(SCHEMAS)
 	@touch $@
 
 # pip last: the interpreter's time stamp says that TensorFlow is there.

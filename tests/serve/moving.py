@@ -6,95 +6,84 @@ Run by test_moved.py within network and mount namespaces, where 127.0.0.2 and 12
 
 from __future__ import annotations
 
-import socket
-import struct
 import subprocess
 import sys
-import threading
+from collections.abc import Iterator
 
 import headrace as tf
+from headrace.serve.name_server import NameServer
 from headrace.tools.serve import parse_cluster
 
 NAME = "ps-0.training.test"
 CLUSTER = f"ps={NAME}:2222;chief=127.0.0.1:2223"
 
 
-class NameServer:
-    """Answers questions for NAME with `address`; every other name has none.  DNS over UDP (RFC 1035)."""
+class MovingPs:
+    """`headrace serve`, at one address after the other; a context manager."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("127.0.0.1", 53))
-        threading.Thread(target=self._serve, daemon=True).start()
+    def __init__(self, addresses: dict[str, str]) -> None:
+        self._addresses = addresses
+        self._process: subprocess.Popen[str] | None = None
 
-    def _serve(self) -> None:
-        while True:
-            question, client = self._socket.recvfrom(512)
-            self._socket.sendto(self._answer(question), client)
+    def move(self, to: str) -> None:
+        """Killed, and started again there; it listens."""
+        self.__exit__()
+        self._addresses[NAME] = to
+        command = [sys.executable, "-m", "headrace.tools.main", "serve", "--cluster", CLUSTER]
+        self._process = subprocess.Popen(
+            [*command, "--job", "ps"], stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().startswith("serving ")
 
-    def _answer(self, data: bytes) -> bytes:
-        labels, at = [], 12
-        while length := data[at]:
-            labels.append(data[at + 1 : at + 1 + length].decode())
-            at += 1 + length
-        (kind,) = struct.unpack_from(">H", data, at + 1)
-        known = ".".join(labels).lower() == NAME
-        record = b""
-        if known and kind == 1:  # A
-            record = struct.pack(">HHHIH", 0xC00C, 1, 1, 30, 4) + socket.inet_aton(self.address)
-        flags = 0x8580 if known else 0x8583
-        head = data[:2] + struct.pack(">HHHHH", flags, 1, bool(record), 0, 0)
-        return head + data[12 : at + 5] + record
+    def __enter__(self) -> MovingPs:
+        self.move("127.0.0.2")
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
 
 
-def serve() -> subprocess.Popen[str]:
-    """The ps, once it listens: at the address that its name has now."""
-    command = [sys.executable, "-m", "headrace.tools.main", "serve", "--cluster", CLUSTER]
-    process = subprocess.Popen([*command, "--job", "ps"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("serving ")
-    return process
+def of_a_session(target: str, ps: MovingPs) -> Iterator[str]:
+    """What becomes of its steps once the ps has moved."""
+    with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
+        change = tf.Variable(0).initializer
+        with tf.Session(target) as session:
+            session.run(change)
+            ps.move("127.0.0.3")
+            for _ in range(2):
+                try:
+                    session.run(change)
+                    yield "goes on"
+                except tf.errors.OpError as error:
+                    yield type(error).__name__
+
+
+def of_a_training(target: str, folder: str, ps: MovingPs) -> str:
+    """Where it goes on once the ps has moved."""
+    with tf.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            more = tf.train.get_or_create_global_step().assign_add(1)
+        with tf.train.MonitoredTrainingSession(
+            target, checkpoint_dir=folder, save_checkpoint_steps=10, save_checkpoint_secs=None
+        ) as training:
+            while (step := training.run(more)) < 25:
+                pass
+            ps.move("127.0.0.2")
+            return f"from {step} to {training.run(more)}"
 
 
 def main() -> None:
-    names = NameServer("127.0.0.2")
-    ps = serve()
-    ends = []
-
-    def move(to: str) -> None:
-        nonlocal ps
-        ps.kill()
-        ps.communicate()
-        names.address = to
-        ps = serve()
-
-    with tf.train.Server(parse_cluster(CLUSTER), "chief", 0) as server, tf.Graph().as_default():
-        with tf.device("/job:ps/task:0"):
-            step = tf.train.get_or_create_global_step()
-            more = step.assign_add(1)
-        with tf.Session(server.target) as session:
-            session.run(step.initializer)
-            move("127.0.0.3")
-            for _ in range(2):
-                try:
-                    session.run(step.initializer)
-                    ends.append("goes on")
-                except tf.errors.OpError as error:
-                    ends.append(type(error).__name__)
-        with tf.train.MonitoredTrainingSession(
-            server.target,
-            checkpoint_dir=sys.argv[1],
-            save_checkpoint_steps=10,
-            save_checkpoint_secs=None,
-        ) as training:
-            while (now := training.run(more)) < 25:
-                pass
-            move("127.0.0.2")
-            ends.append(f"from {now} to {training.run(more)}")
-    ps.terminate()
-    ps.communicate()
-    print(", ".join(ends), flush=True)
+    addresses: dict[str, str] = {}
+    with (
+        NameServer(addresses.get, ("127.0.0.1", 53)),
+        MovingPs(addresses) as ps,
+        tf.train.Server(parse_cluster(CLUSTER), "chief", 0) as server,
+    ):
+        said = [*of_a_session(server.target, ps), of_a_training(server.target, sys.argv[1], ps)]
+    print(", ".join(said), flush=True)
 
 
 if __name__ == "__main__":

@@ -291,6 +291,12 @@ with tf.train.Server() as server:
         (("--serve-ps", "--ps-program", "x"), ("true",), "give one"),
         (("--workers", "1", "--port", "1"), ("true",), "--port is for"),
         (("--what",), ("true",), "--what"),
+        (("--cluster", "ps=h:1"), ("true",), "go together"),
+        (
+            ("--cluster", "ps=h:1", "--jobs", "ps", "--index", "0", "--ps", "1"),
+            ("true",),
+            "only --evaluator",
+        ),
     ],
 )
 def test_what_cannot_be_started_is_said(

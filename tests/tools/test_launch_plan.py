@@ -18,6 +18,7 @@ from headrace.tools.launch.roles import (
     Place,
     Programs,
     fill,
+    in_cluster,
     in_slurm_step,
     on_hosts,
     on_this_machine,
@@ -139,6 +140,35 @@ def test_tasks_are_dealt_round_hosts_that_say_none() -> None:
 def test_what_is_wrong_with_hosts_is_said(text: str, counts: Counts, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         on_hosts(parse_hosts(text), 0, counts)
+
+
+CLUSTER = {"ps": ["p:1", "q:1"], "worker": ["w:1", "x:1"]}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "index", "task"),
+    [
+        (["ps"], 1, ("ps", 1)),
+        (["chief", "worker", "evaluator"], 1, ("worker", 1)),
+        (["chief", "worker", "evaluator"], 2, ("evaluator", 0)),
+    ],
+)
+def test_a_task_of_a_cluster_is_chosen_by_its_index(
+    jobs: list[str], index: int, task: tuple[str, int]
+) -> None:
+    layout = in_cluster(CLUSTER, jobs, index, 1)
+    assert layout.here == [task]
+    assert layout.cluster == CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("jobs", "index", "said"), [(["ps"], 2, "have 2 tasks"), (["cats"], 0, "'cats' is none of")]
+)
+def test_a_task_that_a_cluster_does_not_have_is_said(
+    jobs: list[str], index: int, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        in_cluster(CLUSTER, jobs, index, 0)
 
 
 def test_a_slurm_step_is_one_task_a_rank() -> None:

@@ -271,6 +271,26 @@ def _places(listening: Sequence[str], tasks: Sequence[Sequence[tuple[str, int]]]
     ]
 
 
+def in_cluster(
+    cluster: Mapping[str, Sequence[str]], jobs: Sequence[str], index: int, evaluators: int
+) -> Layout:
+    """The one task of a cluster that is known that has this index among those of `jobs`, one job after the other.
+
+    Raises UsageError.
+    """
+    addresses = {
+        (job, n): address for job, found in cluster.items() for n, address in enumerate(found)
+    }
+    for job in (*cluster, *jobs):
+        if job not in JOBS or (job == EVALUATOR and job in cluster):
+            raise UsageError(f"{job!r} is none of {', '.join(JOBS[:-1])}, or evaluator in --jobs")
+    counts = {**{job: len(found) for job, found in cluster.items()}, EVALUATOR: evaluators}
+    tasks = [(job, n) for job in jobs for n in range(counts.get(job, 0))]
+    if not 0 <= index < len(tasks):
+        raise UsageError(f"--index {index}: the jobs {', '.join(jobs)} have {len(tasks)} tasks")
+    return Layout(addresses, [tasks[index]])
+
+
 def in_slurm_step(step: Step, counts: Counts, port: int | None) -> Layout:
     """One task for each rank of a step, in the order of `JOBS`; by default a ps, and workers for the rest.
 
