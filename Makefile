@@ -29,7 +29,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-kernels check bench bench-scaling fuzz mutate soak large k8s protos oracle clean
+.PHONY: demo test test-kernels check bench bench-scaling fuzz mutate soak large k8s slurm protos oracle clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -65,6 +65,12 @@ mutate: $(VENV)/installed-dev
 # Kubernetes' schemas, JobSet's classes that are made of its own, and a kubelet that is played.
 k8s: $(VENV)/installed-k8s
 	@$(BIN)/python -m pytest tests/engines/test_kubernetes.py $(ARGS)
+
+# A step and a requeued job of a Slurm on the loopback; root, and Debian's packages, which it installs.
+slurm: $(VENV)/installed-dev
+	@command -v slurmctld munged >/dev/null || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends slurm-wlm munge; }
+	@$(BIN)/python -m pytest tests/engines/test_slurm.py $(ARGS)
 
 # Until stopped, or until something fails; ARGS="--help" tells how to choose.
 fuzz: $(VENV)/installed-dev

@@ -27,6 +27,7 @@ from headrace.serve.rpc.encoding import INLINE
 from headrace.serve.rpc.gather import Begun
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import Method
+from headrace.serve.rpc.names import grpc_target
 from headrace.serve.rpc.options import max_message_bytes
 from headrace.serve.rpc.peer import peer_name
 from headrace.serve.rpc.security import Security, chosen
@@ -78,9 +79,9 @@ class GrpcPeer:
             credentials = grpc.ssl_channel_credentials(
                 trusting.authorities, trusting.key, trusting.certificate
             )
-            self._channel = grpc.secure_channel(address, credentials, options=options)
+            self._channel = grpc.secure_channel(grpc_target(address), credentials, options=options)
         else:
-            self._channel = grpc.insecure_channel(address, options=options)
+            self._channel = grpc.insecure_channel(grpc_target(address), options=options)
         token = trusting.token
         self._shown = ((TOKEN_KEY, token),) if token else ()
         self._stubs: dict[str, Any] = {}
