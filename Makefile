@@ -29,7 +29,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-kernels check bench bench-scaling fuzz mutate soak large k8s slurm protos oracle clean
+.PHONY: demo test test-kernels check bench bench-scaling fuzz mutate soak large k8s slurm ray protos oracle clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -71,6 +71,10 @@ slurm: $(VENV)/installed-dev
 	@command -v slurmctld munged >/dev/null || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends slurm-wlm munge; }
 	@$(BIN)/python -m pytest tests/engines/test_slurm.py $(ARGS)
+
+# A Ray of several nodes on this machine, one of which is killed.
+ray: $(VENV)/installed-ray
+	@RAY_USAGE_STATS_ENABLED=0 $(BIN)/python -m pytest -W default tests/engines/test_ray.py $(ARGS)
 
 # Until stopped, or until something fails; ARGS="--help" tells how to choose.
 fuzz: $(VENV)/installed-dev
@@ -115,6 +119,11 @@ $(VENV)/installed-plots: $(VENV)/installed-dev
 $(VENV)/installed-k8s: $(VENV)/installed-dev
 	@echo "installing Kubernetes' schemas into $(VENV)"
 	@$(BIN)/python $(PIP) $(SCHEMAS)
+	@touch $@
+
+$(VENV)/installed-ray: $(VENV)/installed-dev
+	@echo "installing Ray into $(VENV)"
+	@$(BIN)/python $(PIP) -e '.[ray]'
 	@touch $@
 
 # pip last: the interpreter's time stamp says that TensorFlow is there.

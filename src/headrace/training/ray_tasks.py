@@ -1,5 +1,4 @@
-"""A cluster whose tasks are actors of Ray: one in each bundle of a placement group, restarted by Ray, at another address
-if need be.
+"""A cluster whose tasks are actors of Ray, one in each bundle of a placement group, restarted by Ray wherever it likes.
 
 A task is called JOB-INDEX.LAUNCH.headrace, on a port of its own; where it is now a directory knows, an actor beside the
 driver, which a name server in each task's process asks (serve.name_server, serve.rpc.names).  So whoever connects again
@@ -182,7 +181,7 @@ def launch(
                 .options(
                     **_as_options(need),
                     max_restarts=restarts,
-                    max_task_retries=restarts,
+                    max_task_retries=-1,  # while a node is being lost each call that fails counts
                     scheduling_strategy=where,
                 )
                 .remote(plan, job, index, directory)
