@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import headrace
 from headrace.serve.name_server import NameServer
 from headrace.serve.rpc.names import VARIABLE as NAME_SERVER
 from headrace.serve.rpc.names import ZONE
@@ -30,7 +29,8 @@ from headrace.serve.server import Server
 _JOBS = ("ps", "chief", "worker")
 _FIRST_PORT, _LAST_PORT = 20_000, 32_000  # below those of outgoing connections
 _DIRECTORY_WITHIN_S = 10.0
-_BEGIN = Path(headrace.__file__).parent / "tools/launch/begin.py"
+_SETTLED = ("HEADRACE_SECRET", "HEADRACE_SECRET_FILE", "HEADRACE_TLS_CERT", "HEADRACE_INSECURE")
+_BEGIN = Path(__file__).resolve().parents[1] / "tools/launch/begin.py"
 
 Task = tuple[str, int]
 Program = Callable[[], Any] | Sequence[str]
@@ -156,9 +156,7 @@ def launch(
     addresses = _addresses(counts, port)
     shared = {"HEADRACE_SECRET": secrets.token_hex(32)}
     given = dict(environment or {})
-    if any(
-        name.startswith(("HEADRACE_SECRET", "HEADRACE_TLS", "HEADRACE_INSECURE")) for name in given
-    ):
+    if any(name in given for name in _SETTLED):
         shared = {}
     reserved = dict(resources or {"CPU": 1})
     with ExitStack() as stack:
