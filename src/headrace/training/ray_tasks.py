@@ -96,7 +96,8 @@ class TaskActor:
             try:
                 return self._program()
             except BaseException:  # whatever it is: another process tries again, if it may
-                said = self._directory.note.remote(f"{self._job} {self._index}", _last_error())
+                print(why := _last_error(), file=sys.stderr, flush=True)
+                said = self._directory.note.remote(f"{self._job} {self._index}", why)
                 with suppress(Exception):
                     ray.get(said, timeout=_DIRECTORY_WITHIN_S)
                 os._exit(1)
