@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from headrace.tools import explain as _explain  # noqa: F401  (registers its command)
+from headrace.tools import health as _health  # noqa: F401  (registers its command)
 from headrace.tools import run as _run_program  # noqa: F401  (registers its command)
 from headrace.tools import serve as _serve  # noqa: F401  (registers its command)
 from headrace.tools.check import command as _check  # noqa: F401  (registers its command)

@@ -73,15 +73,21 @@ def queue_key(task: pb.TaskState, queue: pb.ResourceState) -> QueueKey:
     return task.task, queue.container, queue.session, queue.name
 
 
+def address_of(target: str) -> str:
+    """HOST:PORT of grpc://HOST:PORT, whose scheme may be left out.  Raises UsageError."""
+    address = target.removeprefix("grpc://").rstrip("/")
+    host, colon, port = address.rpartition(":")
+    if not host or not colon or not port.isdecimal():
+        raise UsageError(f"{target!r} is not grpc://HOST:PORT")
+    return address
+
+
 class Observer:
     """Asks the master at a target; a context manager."""
 
     def __init__(self, target: str) -> None:
         """Raises UsageError if `target` is not grpc://HOST:PORT (the scheme may be left out)."""
-        address = target.removeprefix("grpc://").rstrip("/")
-        host, colon, port = address.rpartition(":")
-        if not host or not colon or not port.isdecimal():
-            raise UsageError(f"{target!r} is not grpc://HOST:PORT")
+        address = address_of(target)
         self.target = f"grpc://{address}"
         self._pool = GrowingPool("headrace inspect")
         self._master: Peer = connect(address, "master", self._pool, "the server")
