@@ -49,7 +49,7 @@ def test_who_says_nothing_is_given_up_at_the_deadline() -> None:
 
 
 def test_a_secret_is_shown_and_a_wrong_one_is_the_reason(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(local_servers, "find", lambda address: None)
     monkeypatch.setenv("HEADRACE_SECRET", "0123456789abcdef")

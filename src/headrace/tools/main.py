@@ -15,6 +15,7 @@ from headrace.tools import explain as _explain  # noqa: F401  (registers its com
 from headrace.tools import health as _health  # noqa: F401  (registers its command)
 from headrace.tools import run as _run_program  # noqa: F401  (registers its command)
 from headrace.tools import serve as _serve  # noqa: F401  (registers its command)
+from headrace.tools import token as _token  # noqa: F401  (registers its command)
 from headrace.tools.check import command as _check  # noqa: F401  (registers its command)
 from headrace.tools.commands import (
     TABLE,

@@ -112,6 +112,8 @@ def serve(args: argparse.Namespace, streams: Streams) -> int:
         except tf.errors.OpError as error:
             raise _startup_error(error, address) from error
         streams.out.write(f"{READY}/job:{job}/task:{task} at {server.target}\n")
+        if server.metrics_url:
+            streams.out.write(f"metrics at {server.metrics_url}\n")
         streams.out.flush()
         wait_until_set(stop)
         guard = _end_process_after(args.grace + EXTRA_S)
