@@ -22,7 +22,8 @@ STAYS_OUT = (
     "headrace.serve headrace.client headrace.plan headrace.training headrace.tools "
     "headrace.codec.protos.framework_pb2 headrace.codec.protos.config_pb2 google.protobuf.descriptor "
     "google_crc32c re2 grpc logging json hashlib secrets random pathlib shutil fractions statistics pprint "
-    "concurrent.futures asyncio ssl http wsgiref headrace.base.structured_log headrace.flags headrace.app headrace.gfile headrace.train"
+    "concurrent.futures asyncio ssl http wsgiref headrace.base.structured_log headrace.flags headrace.app "
+    "headrace.gfile headrace.train"
 ).split()
 
 

@@ -30,6 +30,7 @@ from headrace.tools.commands import (
 from headrace.tools.demo import command as _demo  # noqa: F401  (registers its command)
 from headrace.tools.inspection import run as _inspection  # noqa: F401  (registers its commands)
 from headrace.tools.launch import command as _launch  # noqa: F401  (registers its command)
+from headrace.tools.profiling import command as _profile  # noqa: F401  (registers its command)
 
 
 def version() -> str:

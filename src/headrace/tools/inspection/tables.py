@@ -96,21 +96,21 @@ def _tasks(
         size = sum(resource.bytes for resource in task.resource)
         process = f"{task.pid} on {task.host}" if wide else str(task.pid)
         if task.silent:
-            rows.append([_task(task.task), task.address, line(("silent", "red")), *[""] * 4])
+            rows.append([short_task(task.task), task.address, line(("silent", "red")), *[""] * 4])
             continue
         rows.append(
             [
-                _task(task.task),
+                short_task(task.task),
                 task.address,
                 process,
                 _duration(task.up_s),
                 str(task.steps),
                 str(len(task.session)),
-                _bytes(size),
+                bytes_of(size),
             ]
         )
     silent = [
-        line((f"{_task(task.task)} {task.silent}", "red"), wraps=not brief)
+        line((f"{short_task(task.task)} {task.silent}", "red"), wraps=not brief)
         for task in snapshot.tasks
         if task.silent
     ]
@@ -124,7 +124,7 @@ def _sessions(snapshot: Snapshot, width: int, most: int | None) -> list[Part]:
     rows: list[Row] = [
         [
             session.handle if wide else session.handle[:8],
-            _task(task.task),
+            short_task(task.task),
             session.client or line(("does not say", "dim")),
             _duration(session.age_s),
             str(session.nodes),
@@ -145,12 +145,12 @@ def _containers(snapshot: Snapshot, most: int | None) -> list[Part]:
             variables, queues = sum(map(is_variable, kept)), sum(map(is_queue, kept))
             rows.append(
                 [
-                    _task(task.task),
+                    short_task(task.task),
                     container,
                     str(variables),
                     str(queues),
                     str(len(kept) - variables - queues),
-                    _bytes(sum(each.bytes for each in kept)),
+                    bytes_of(sum(each.bytes for each in kept)),
                 ]
             )
     return _table("Containers", columns, rows, most)
@@ -168,11 +168,11 @@ def _variables(snapshot: Snapshot, most: int | None) -> list[Part]:
             if shape is None
             else f"[{', '.join('?' if s is None else str(s) for s in shape)}]"
         )
-        size: Cell = _bytes(variable.bytes)
+        size: Cell = bytes_of(variable.bytes)
         if not variable.initialized:
             size = line(("uninitialized", "yellow"))
         dtype = dtypes.as_dtype(variable.dtype).name
-        rows.append([_task(task.task), _name(variable), dtype, text, size])
+        rows.append([short_task(task.task), _name(variable), dtype, text, size])
     return _table("Variables", columns, rows, most)
 
 
@@ -191,7 +191,7 @@ def queues(
         rates = snapshot.rates.get(queue_key(task, queue))
         rows.append(
             [
-                _task(task.task),
+                short_task(task.task),
                 _name(queue),
                 *([queue.kind] if wide else []),
                 _bar(queue),
@@ -208,7 +208,7 @@ def queues(
 def _others(snapshot: Snapshot, most: int | None) -> list[Part]:
     columns = ["task", "~kind", "~name", "~state"]
     rows: list[Row] = [
-        [_task(task.task), each.kind, _name(each), each.state]
+        [short_task(task.task), each.kind, _name(each), each.state]
         for task, each in snapshot.resources
         if not is_queue(each) and not is_variable(each)
     ]
@@ -246,7 +246,7 @@ def blocked(steps: Sequence[BlockedStep], most: int | None) -> list[Part]:
 # -- cells ----------------------------------------------------------------------------------------
 
 
-def _task(name: str) -> str:
+def short_task(name: str) -> str:
     """Without the replica, which is always 0."""
     return name.removeprefix("/job:").replace("/replica:0", "").replace("/task:", ":")
 
@@ -302,7 +302,8 @@ def _rate(per_s: float) -> str:
     return _thousands(per_s, 1000, ("", "k", "M", "G"))
 
 
-def _bytes(count: int) -> str:
+def bytes_of(count: int) -> str:
+    """As people say it."""
     return _thousands(float(count), 1024, (" B", " KiB", " MiB", " GiB", " TiB"))
 
 
