@@ -27,6 +27,7 @@ from headrace.tools.commands import (
     UsageError,
     find,
 )
+from headrace.tools.dashboard import command as _dashboard  # noqa: F401  (registers its command)
 from headrace.tools.demo import command as _demo  # noqa: F401  (registers its command)
 from headrace.tools.inspection import run as _inspection  # noqa: F401  (registers its commands)
 from headrace.tools.launch import command as _launch  # noqa: F401  (registers its command)

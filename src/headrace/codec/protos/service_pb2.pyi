@@ -722,7 +722,7 @@ class AwaitedState(_message.Message):
     def __init__(self, task: _Optional[str] = ..., reason: _Optional[str] = ..., waited_s: _Optional[float] = ...) -> None: ...
 
 class TaskState(_message.Message):
-    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked", "barrier", "direct_steps", "process", "parts", "mastered", "traffic", "restarts_seen")
+    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked", "barrier", "direct_steps", "process", "parts", "mastered", "traffic", "restarts_seen", "silent_code")
     class DirectStepsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -748,6 +748,7 @@ class TaskState(_message.Message):
     MASTERED_FIELD_NUMBER: _ClassVar[int]
     TRAFFIC_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    SILENT_CODE_FIELD_NUMBER: _ClassVar[int]
     task: str
     address: str
     silent: str
@@ -766,7 +767,8 @@ class TaskState(_message.Message):
     mastered: StepCounts
     traffic: _containers.RepeatedCompositeFieldContainer[TrafficState]
     restarts_seen: int
-    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ..., barrier: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., direct_steps: _Optional[_Mapping[str, int]] = ..., process: _Optional[_Union[ProcessState, _Mapping]] = ..., parts: _Optional[_Union[StepCounts, _Mapping]] = ..., mastered: _Optional[_Union[StepCounts, _Mapping]] = ..., traffic: _Optional[_Iterable[_Union[TrafficState, _Mapping]]] = ..., restarts_seen: _Optional[int] = ...) -> None: ...
+    silent_code: int
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ..., barrier: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., direct_steps: _Optional[_Mapping[str, int]] = ..., process: _Optional[_Union[ProcessState, _Mapping]] = ..., parts: _Optional[_Union[StepCounts, _Mapping]] = ..., mastered: _Optional[_Union[StepCounts, _Mapping]] = ..., traffic: _Optional[_Iterable[_Union[TrafficState, _Mapping]]] = ..., restarts_seen: _Optional[int] = ..., silent_code: _Optional[int] = ...) -> None: ...
 
 class ProcessState(_message.Message):
     __slots__ = ("memory_bytes", "cpu_s", "threads")

@@ -93,11 +93,17 @@ class Observer:
         self._master: Peer = connect(address, "master", self._pool, "the server")
         self._latest: Snapshot | None = None
 
-    def look(self) -> Snapshot:
-        """What there is now.  Raises CommandError if the server does not answer or cannot say."""
+    def look(self, count_for_s: float = 0.0) -> Snapshot:
+        """What there is now.  Raises CommandError if the server does not answer or cannot say.
+
+        count_for_s: how long tasks are to count their steps from now on.
+        """
         try:
             with Scope(LIMITS.server_answers_within_s) as scope:
-                method, request = methods.INSPECT_CLUSTER, pb.InspectRequest()
+                method, request = (
+                    methods.INSPECT_CLUSTER,
+                    pb.InspectRequest(count_for_s=count_for_s),
+                )
                 reply = self._master.call(method, request, scope)
                 tasks = list(answer(self._master, method, request, reply, scope).task)
         except errors.UnimplementedError:

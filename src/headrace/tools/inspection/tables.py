@@ -5,8 +5,10 @@ Called by: run.  Pure: from a Snapshot to a layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from headrace.base import dtypes
 from headrace.codec import protos as pb
@@ -20,6 +22,9 @@ from headrace.tools.inspection.snapshot import (
     queue_key,
     shape_of,
 )
+
+if TYPE_CHECKING:
+    from headrace.tools.inspection.watching import Latency, TaskFigures, View
 
 WIDE = 100
 """Columns from which on there is room for more."""
@@ -54,8 +59,11 @@ def _apart(*groups: list[Part]) -> list[Part]:
     return spaced
 
 
-def live(snapshot: Snapshot, width: int, height: int) -> list[Part]:
-    """What fits on a screen, the most telling first: blocked steps, queues, tasks, sessions."""
+def live(snapshot: Snapshot, width: int, height: int, view: View | None = None) -> list[Part]:
+    """What fits on a screen, the most telling first: blocked steps, queues, tasks, sessions.
+
+    view: what there is to be said of the snapshot beside.
+    """
     steps = [step for step in snapshot.blocked() if step.waited_s >= LONG_S]
     left = max(4, height - 3)
     head = line(
@@ -63,8 +71,10 @@ def live(snapshot: Snapshot, width: int, height: int) -> list[Part]:
         f"  {_count(len(snapshot.tasks), 'task')}, {_count(len(list(snapshot.sessions)), 'session')}, ",
         f"{_count(sum(task.steps for task in snapshot.tasks), 'step')} under way, ",
         (f"{len(steps)} blocked", "bold yellow" if steps else "green"),
+        _pace(None if view is None else view.steps),
     )
-    tasks = _tasks(snapshot, width, max(1, left // 4), brief=True)
+    figures = {} if view is None else view.figures
+    tasks = _tasks(snapshot, width, max(1, left // 4), brief=True, figures=figures)
     moving = queues(snapshot, width, max(1, left // 3), most_moving=True)
     for part, rows in ((tasks, len(snapshot.tasks)), (moving, _number(snapshot, is_queue))):
         if part:
@@ -86,17 +96,31 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Row], most: int | 
     return [grid(title, columns, shown, f"… and {more} more (--all, --json)" if more else "")]
 
 
+def _pace(steps: Latency | None) -> str:
+    """How many steps end a second, and how long most take; "" if none do."""
+    if steps is None or steps.median_s is None or steps.p95_s is None:
+        return ""
+    return f", {_rate(steps.per_s)} steps/s ({duration_of(steps.median_s)}, 95 %: {duration_of(steps.p95_s)})"
+
+
 def _tasks(
-    snapshot: Snapshot, width: int, most: int | None = None, brief: bool = False
+    snapshot: Snapshot,
+    width: int,
+    most: int | None = None,
+    brief: bool = False,
+    figures: Mapping[str, TaskFigures] = MappingProxyType({}),
 ) -> list[Part]:
+    """figures: shown beside, if there are any."""
     wide = width >= WIDE
-    columns = ["task", "~address", "~process", ">up", ">steps", ">sessions", ">state"]
+    more = [">parts/s", ">cpu", ">memory"] if figures else []
+    columns = ["task", "~address", "~process", ">up", ">steps", ">sessions", ">state", *more]
     rows: list[Row] = []
     for task in snapshot.tasks:
         size = sum(resource.bytes for resource in task.resource)
         process = f"{task.pid} on {task.host}" if wide else str(task.pid)
         if task.silent:
-            rows.append([short_task(task.task), task.address, line(("silent", "red")), *[""] * 4])
+            blank = [""] * (4 + len(more))
+            rows.append([short_task(task.task), task.address, line(("silent", "red")), *blank])
             continue
         rows.append(
             [
@@ -107,6 +131,7 @@ def _tasks(
                 str(task.steps),
                 str(len(task.session)),
                 bytes_of(size),
+                *(_figures(figures.get(task.task)) if figures else ()),
             ]
         )
     silent = [
@@ -116,6 +141,17 @@ def _tasks(
     ]
     table = _table("Tasks", columns, rows, most)
     return [*table, *silent[:most]] if table else []
+
+
+def _figures(found: TaskFigures | None) -> list[Cell]:
+    """Parts of steps a second, processors kept busy, memory."""
+    if found is None:
+        return [""] * 3
+    return [
+        "" if found.parts is None else _rate(found.parts.per_s),
+        "" if found.cpu is None else f"{found.cpu:.0%}",
+        bytes_of(found.memory_bytes) if found.memory_bytes else "",
+    ]
 
 
 def _sessions(snapshot: Snapshot, width: int, most: int | None) -> list[Part]:
@@ -314,6 +350,15 @@ def _thousands(value: float, base: int, units: Sequence[str]) -> str:
         value /= base
     digits = 0 if unit == units[0] or value >= 100 else 1
     return f"{value:.{digits}f}{unit}"
+
+
+def duration_of(took_s: float) -> str:
+    """Of a step, as people say it."""
+    if took_s < 1e-3:
+        return f"{took_s * 1e6:.0f} µs"
+    if took_s < 1:
+        return f"{took_s * 1e3:.{1 if took_s < 0.1 else 0}f} ms"
+    return seconds(took_s)
 
 
 def _duration(duration_s: float) -> str:

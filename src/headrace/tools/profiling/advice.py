@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from headrace.tools.inspection.tables import bytes_of, short_task
+from headrace.tools.inspection.tables import bytes_of, duration_of, short_task
 from headrace.tools.profiling.recording import Fill, QueueName, Recording
 from headrace.tools.profiling.steps import Doing, Kind, Part, stays
 
@@ -46,9 +46,12 @@ def of_kind(kind: Kind, fills: Mapping[QueueName, Fill], sets_the_pace: bool = T
     count = len(kind.steps)
     lines = [
         f"{count} step{'' if count == 1 else 's'} that end{'s' if count == 1 else ''} with {kind.name!r}: "
-        f"{_ms(kind.mean_ns)} each on the tasks"
+        f"{duration_of(kind.mean_ns / 1e9)} each on the tasks"
     ]
-    lines += [f"  {ns / whole:4.0%}  {_ms(ns):>9}  {words}" for ns, words in _rows(parts, kind)]
+    lines += [
+        f"  {ns / whole:4.0%}  {duration_of(ns / 1e9):>9}  {words}"
+        for ns, words in _rows(parts, kind)
+    ]
     advice = _advice(kind, parts, whole, fills, sets_the_pace)
     lines += [f"  → {sentence}" for sentence in advice]
     return lines
@@ -113,8 +116,9 @@ def _advice(
     gap = kind.between_ns()
     if sets_the_pace and gap is not None and len(kind.steps) > 2 and gap > kind.mean_ns * 0.5:
         yield (
-            f"between two such steps {_ms(gap)} pass in which none runs, which is the program's own time and that of "
-            "requests: prepare what is fed in another thread, through a queue or tf.data, and fetch less often"
+            f"between two such steps {duration_of(gap / 1e9)} pass in which none runs, which is the program's own time "
+            "and that of requests: prepare what is fed in another thread, through a queue or tf.data, and fetch less "
+            "often"
         )
     between = by_doing[Doing.BETWEEN] / whole
     if between > 0.4 and kind.mean_ns < _SHORT_NS:
@@ -222,10 +226,3 @@ def _of_moves(kind: Kind, share: float) -> Iterator[str]:
             "needed, tf.IndexedSlices, a smaller dtype), or spread large variables over more parameter servers "
             "(tf.fixed_size_partitioner)"
         )
-
-
-def _ms(ns: float) -> str:
-    ms = ns / 1e6
-    if ms >= 10_000:
-        return f"{ms / 1000:.1f} s"
-    return f"{ms:.0f} ms" if ms >= 100 else f"{ms:.1f} ms" if ms >= 1 else f"{ms * 1000:.0f} µs"
