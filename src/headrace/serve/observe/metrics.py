@@ -1,6 +1,6 @@
 """A task's metrics for Prometheus, asked of its worker whenever somebody scrapes them.
 
-docs/operations.md lists names and units.  No label has unbounded values: tasks, error codes, and the queues that
+docs/watching.md lists names and units.  No label has unbounded values: tasks, error codes, and the queues that
 sessions share, the first hundred of them by name; what belongs to one session alone is summed up.
 Called by: serve.server, where HEADRACE_METRICS asks for it.  Threads: those of the HTTP server.
 Source: Prometheus's text format, by prometheus_client
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from headrace.base import errors
 from headrace.base.version import VERSION
@@ -21,9 +21,6 @@ from headrace.run.scope import Scope
 from headrace.serve.http.guard import Environ
 from headrace.serve.http.server import HttpServer, parse_place
 from headrace.serve.rpc.security import Security
-
-if TYPE_CHECKING:
-    from headrace.serve.worker.worker import Worker
 
 MOST_QUEUES: Final = 100
 OTHERS: Final = "_others"
@@ -37,7 +34,16 @@ _NAMES: Final = {
 }
 
 
-def serve_metrics(worker: Worker, place: str, security: Security) -> HttpServer:
+class Task(Protocol):
+    """A worker, as far as it is asked here."""
+
+    task: str
+
+    def inspect(self, request: pb.InspectRequest, scope: Scope) -> pb.InspectResponse:
+        """What it has and has done."""
+
+
+def serve_metrics(worker: Task, place: str, security: Security) -> HttpServer:
     """Have them served at `[ADDRESS:]PORT`, and the steps counted as long as the worker lasts.
 
     Raises FailedPrecondition: prometheus_client is not installed, or strangers would reach it; InvalidArgument: no such
@@ -72,7 +78,7 @@ def serve_metrics(worker: Worker, place: str, security: Security) -> HttpServer:
 class _Collector:
     """See prometheus_client.registry.Collector."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Task) -> None:
         self._worker = worker
 
     def describe(self) -> list[Any]:
@@ -169,10 +175,8 @@ def _queues(found: Sequence[pb.ResourceState]) -> Iterator[Any]:
     capacity = GaugeMetricFamily(
         "headrace_queue_capacity", "Its capacity; +Inf: no limit.", labels=labels
     )
-    waiting = GaugeMetricFamily(
-        "headrace_queue_waiting", "Operations that wait to put elements in, or to take them out.",
-        labels=[*labels, "side"],
-    )  # fmt: skip
+    text = "Operations that wait to put elements in, or to take them out."
+    waiting = GaugeMetricFamily("headrace_queue_waiting", text, labels=[*labels, "side"])
     entered = CounterMetricFamily(
         "headrace_queue_entered", "Elements that ever went in.", labels=labels
     )
