@@ -72,10 +72,14 @@ class BoundReads(ReadsAgain):
             return read() if variable.array is array else None
         parts: list[bytes] = []
         for variable, array, read in self._each:
-            with variable.lock:
+            if not variable.lock.acquire(blocking=False):
+                return None
+            try:
                 if variable.array is not array:
                     return None
                 parts.append(read())
+            finally:
+                variable.lock.release()
         return b"".join(parts)
 
 
