@@ -114,8 +114,24 @@ def test_counting_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
             assert sum(meter.state().bucket) == 1
             monkeypatch.setattr(meter, "_until_s", 0.0)
             session.run(sums)
-            assert "enter" not in vars(worker)
             assert worker.count_steps(0.0) is None
+            assert "enter" not in vars(worker)
+
+
+def test_counting_ends_by_itself_where_nobody_asks_any_more() -> None:
+    class Task:
+        def enter(self) -> bool:
+            return True
+
+    now = [0.0]
+    task, meter = Task(), Meter(lambda: now[0])
+    meter.want(10.0)
+    meter.put_in(task, "enter")
+    now[0] = 11.0
+    for _ in range(5000):
+        task.enter()
+    assert vars(task) == {}
+    assert meter.over
 
 
 def test_a_meter_has_buckets_of_powers_of_two() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -18,15 +19,18 @@ from headrace.codec import protos as pb
 BUCKETS = 40
 """Number n: what took less than 2^n microseconds, and no less than 2^(n-1); the last one has all above: six days."""
 
+_MOST_ENDED = 1024
+
 Function = Callable[..., Any]
 
 
 class Meter:
-    """See the module header.  None that a function returns means that it has done nothing, and is not counted."""
+    """See the module header.  Functions are called without keywords; None means that they have done nothing."""
 
     def __init__(self, clock_s: Callable[[], float] = time.perf_counter) -> None:
         self._clock_s = clock_s
         self._lock = threading.Lock()
+        self._ended: deque[float] = deque()  # how long steps took that are in no bucket yet
         self._buckets = [0] * BUCKETS
         self._sum_s = 0.0
         self._failed: dict[int, int] = {}
@@ -55,7 +59,7 @@ class Meter:
 
     @property
     def over(self) -> bool:
-        """Whether it counts no more.  It is found out by whoever asks, or by the next step."""
+        """Whether it counts no more.  It is found out by whoever asks, or after some more steps."""
         if self._clock_s() > self._until_s:
             self._take_out()
         return self._over
@@ -70,10 +74,20 @@ class Meter:
 
     def add(self, took_s: float) -> None:
         """A step has ended after as long."""
-        bucket = min(int(took_s * 1e6).bit_length(), BUCKETS - 1)
+        self._ended.append(took_s)
+        if len(self._ended) >= _MOST_ENDED:
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Steps note no more than how long they took, which needs no lock; it is sorted here, for many at once."""
+        ended = self._ended
         with self._lock:
-            self._buckets[bucket] += 1
-            self._sum_s += took_s
+            for _ in range(len(ended)):
+                took_s = ended.popleft()
+                self._buckets[min(int(took_s * 1e6).bit_length(), BUCKETS - 1)] += 1
+                self._sum_s += took_s
+        if self._clock_s() > self._until_s:
+            self._take_out()
 
     def _failed_with(self, error: BaseException) -> None:
         """What is none of ours, Ctrl-C say, counts as cancelled."""
@@ -82,27 +96,28 @@ class Meter:
             self._failed[code] = self._failed.get(code, 0) + 1
 
     def _around(self, run: Function) -> Function:
-        clock_s, add = self._clock_s, self.add
+        clock_s, ended = self._clock_s, self._ended
+        note, count = ended.append, ended.__len__
 
-        def counted(*args: Any, **named: Any) -> Any:
+        def counted(*args: Any) -> Any:
             began_s = clock_s()
             try:
-                found = run(*args, **named)
+                found = run(*args)
             except BaseException as error:
-                add(clock_s() - began_s)
+                self.add(clock_s() - began_s)
                 self._failed_with(error)
                 raise
-            ended_s = clock_s()
             if found is not None:
-                add(ended_s - began_s)
-            if ended_s > self._until_s:
-                self._take_out()
+                note(clock_s() - began_s)
+                if count() >= _MOST_ENDED:
+                    self._sum_up()
             return found
 
         return counted
 
     def state(self) -> pb.StepCounts:
         """What has been counted."""
+        self._sum_up()
         with self._lock:
             most = max((n for n, count in enumerate(self._buckets) if count), default=-1)
             return pb.StepCounts(
