@@ -26,6 +26,7 @@ from headrace.tools.main import main
 from tests.ports import own_ports
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.http.asking import ask
+from tests.serve.meanwhile import running_again_and_again
 from tests.waiting_steps import WaitingSteps, waiting_steps  # noqa: F401  (a fixture)
 
 OPEN = Security()
@@ -218,21 +219,10 @@ def test_a_trace_is_asked_for_on_purpose(cluster: Cluster, dashboard: Dashboard)
     with tf.device("/job:ps/task:0"):
         total = tf.Variable(tf.zeros([50]))
         step = total.assign_add(tf.ones([50]), name="train")
-    stop = threading.Event()
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(total.initializer)
-
-        def train() -> None:
-            while not stop.is_set():
-                session.run(step)
-
-        thread = threading.Thread(target=train)
-        thread.start()
-        try:
+        with running_again_and_again(session, step):
             answer = ask(f"{dashboard.url}trace.json?steps=2", {ASKS: "1"})
-        finally:
-            stop.set()
-            thread.join()
     found = json.loads(answer.text)
     assert found["traced"] >= 2
     assert "that end with 'train'" in "\n".join(found["report"])
