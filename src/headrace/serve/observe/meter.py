@@ -44,18 +44,20 @@ class Meter:
         self._until_s = max(self._until_s, self._clock_s() + for_s)
 
     def put_in(self, owner: Any, *names: str) -> None:
-        """Have calls of these methods of an object counted."""
+        """Have calls of these methods of an object counted, which knows this as its `meter` meanwhile."""
         with self._lock:
             if self._over:
                 return
             self._places.append((owner, names))
+            owner.meter = self
             for name in names:
                 setattr(owner, name, self._around(getattr(owner, name)))
 
     def keep(self, owners: Collection[Any]) -> None:
         """Hold no others than these: the rest is not used any more."""
+        kept = {id(owner) for owner in owners}
         with self._lock:
-            self._places = [place for place in self._places if place[0] in owners]
+            self._places = [place for place in self._places if id(place[0]) in kept]
 
     @property
     def over(self) -> bool:
@@ -69,7 +71,7 @@ class Meter:
             self._over = True
             places, self._places = self._places, []
             for owner, names in places:
-                for name in names:
+                for name in ("meter", *names):
                     owner.__dict__.pop(name, None)
 
     def add(self, took_s: float) -> None:
