@@ -7,6 +7,8 @@ import http.client
 import io
 import json
 import re
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -195,6 +197,16 @@ def test_nobody_looks_when_no_page_is_open(cluster: Cluster, dashboard: Dashboar
     again.close()  # type: ignore[attr-defined]
 
 
+def test_a_page_that_was_closed_is_not_looked_for(dashboard: Dashboard) -> None:
+    events = Events(dashboard.url)
+    assert [events.next()[0] for _ in range(2)] == ["past", "view"]
+    thread = dashboard._feed._thread
+    assert thread is not None
+    events.close()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
 def test_a_cluster_that_is_gone_is_told_and_looked_for_again(
     cluster: Cluster, opened: Events
 ) -> None:
@@ -274,3 +286,21 @@ def test_a_taken_port_has_its_own_exit_code() -> None:
             page("grpc://127.0.0.1:1", place)
     assert caught.value.code == ExitCode.ADDRESS_IN_USE
     assert isinstance(caught.value.__cause__, errors.UnknownError)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_the_command_serves_until_a_signal(number: signal.Signals, status: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace.tools.main", "dashboard", "grpc://127.0.0.1:1", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        assert ask(url).status == 200
+        process.send_signal(number)
+        assert process.wait(60) == status
+    finally:
+        process.kill()
+        process.communicate()
