@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from headrace.base import errors
+from headrace.run import long_waits
 from headrace.run.data.chunks import Chunk, Element, column_of
 from headrace.run.data.stage import Blocked, Iteration, Stage, typed
 from headrace.run.exec.kernel import CallableFunction, Runtime, StepState
@@ -49,6 +50,7 @@ class Function:
         self.remembering = function.remembering
         self._function, self._captured = function, tuple(map(_kept, captured))
         self._runtime, self._owner = runtime, owner
+        self._under_way: dict[StepState, None] = {}  # of calls that may wait
         self._together = (
             function.by_columns(len(function.inputs) - len(self._captured))
             if self.steady and not self.waits
@@ -73,12 +75,16 @@ class Function:
             self._runtime, scope, next(_step_ids), Rendezvous(), owner=self._owner, apart=apart
         )
         arguments = [*element, *self._captured]
+        if self.waits:
+            self._under_way[step] = None
         try:
             if len(arguments) != len(self._function.inputs):
                 raise self._of_other_arguments(len(arguments))
             return tuple(self._function(arguments, step))
         except Exception as error:
             raise _of_element(typed(error, self.name), self.name, element) from error
+        finally:
+            self._under_way.pop(step, None)
 
     def _of_other_arguments(self, given: int) -> errors.OpError:
         return errors.invalid_argument(
@@ -88,7 +94,21 @@ class Function:
 
     def apart(self, call: Callable[[], T]) -> Pending[T]:
         """What `call` gives or raises (OpError), in a callback thread; it calls the function."""
-        return self._runtime.workers.callbacks.call(call, self.name, _running(self.name))
+        return self._runtime.workers.callbacks.call(call, self.name, self.running())
+
+    def running(self) -> WaitInfo:
+        """What people read of who waits for a call."""
+        return WaitInfo("call", f"function {self.name}", self._doing)
+
+    def _doing(self) -> str:
+        """What a call waits for, as far as that is known."""
+        for each in list(long_waits.waiting):
+            if each.step in self._under_way:
+                for node, pending in each.waits():
+                    info = pending.wait_info
+                    if info is not None and not pending.done:
+                        return f"it waits in {node.name!r}: {info.kind} on {info.on}"
+        return "it is running"
 
     def many(self, chunk: Chunk) -> Chunk | None:
         """Of all elements of a chunk; None: one by one, since one of them fails or their shapes are no columns."""
@@ -212,7 +232,7 @@ class SideBySide:
 
     def begin(self, element: Element) -> Pending[Element]:
         """A call in its turn: in a thread of the iterator's, or, of a function that may wait, in a callback thread."""
-        call: Pending[Element] = Pending(_running(self._function.name))
+        call: Pending[Element] = Pending(self._function.running())
         with self._lock:
             self._left.append((element, call))
             if self._threads == self._calls:
@@ -253,10 +273,6 @@ class SideBySide:
 def _note(run: Iteration, function: Function) -> None:
     for kind in function.remembering:
         run.stateful.add(f"{kind} in {function.name}")
-
-
-def _running(name: str) -> WaitInfo:
-    return WaitInfo("call", name, lambda: "a function of the dataset is running")
 
 
 END: Final = "Function invocation produced OutOfRangeError"

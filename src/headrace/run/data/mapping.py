@@ -203,7 +203,7 @@ class ParallelMap(Stage):
     ) -> None:
         super().__init__(run, source)
         self._function = function.anew()
-        self._calls = max(1, calls)
+        self._calls = self._most = max(1, calls)
         self._begin = SideBySide(run, self._function, self._calls)
         self._keeps_count = keeps_count
         self._in_order = in_order
@@ -248,7 +248,8 @@ class ParallelMap(Stage):
 
     def _begin_calls(self, most: int) -> None:
         """As many as run at once, and as are wanted."""
-        while len(self._under_way) < (most if self._quick else max(self._calls, most)):
+        self._most = most if self._quick else max(self._calls, most)
+        while len(self._under_way) < self._most:
             element = self._again.popleft() if self._again else self._next()
             if element is None:
                 return
@@ -319,7 +320,7 @@ class ParallelMap(Stage):
 
     def limit(self) -> int | None:
         """See `Stage`."""
-        return self._calls
+        return self._most
 
     def save(self) -> Position:
         """The elements whose results nobody has taken, and what the source failed with behind them."""

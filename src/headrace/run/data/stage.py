@@ -44,6 +44,15 @@ class Blocked(BaseException):
         self.pending = pending
 
 
+def waited_for(pending: Pending[Any]) -> str:
+    """What a stage waits for, and what that does, for people."""
+    info = pending.wait_info
+    if info is None:
+        return "an element"
+    detail = info.detail
+    return f"{info.on} ({detail})" if detail else info.on
+
+
 class Interrupted(BaseException):
     """Nobody wants the element any more, or its consumer has to see to something else first."""
 
