@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.run import long_waits
 from headrace.run.data.chunks import Chunk, Element, column_of
-from headrace.run.data.stage import Blocked, Iteration, Stage, typed
+from headrace.run.data.stage import Blocked, Dataset, Iteration, Origin, Stage, typed
 from headrace.run.exec.kernel import CallableFunction, Runtime, StepState
 from headrace.run.exec.rendezvous import Rendezvous
 from headrace.run.pending import Pending, WaitInfo
@@ -51,6 +51,7 @@ class Function:
         self._function, self._captured = function, tuple(map(_kept, captured))
         self._runtime, self._owner = runtime, owner
         self._under_way: dict[StepState, None] = {}  # of calls that may wait
+        self._gives_datasets = any(dtype is dtypes.variant for dtype, _ in function.outputs)
         self._together = (
             function.by_columns(len(function.inputs) - len(self._captured))
             if self.steady and not self.waits
@@ -80,11 +81,20 @@ class Function:
         try:
             if len(arguments) != len(self._function.inputs):
                 raise self._of_other_arguments(len(arguments))
-            return tuple(self._function(arguments, step))
+            found = tuple(self._function(arguments, step))
+            if self._gives_datasets:
+                self._note_origin(found, element)
+            return found
         except Exception as error:
             raise _of_element(typed(error, self.name), self.name, element) from error
         finally:
             self._under_way.pop(step, None)
+
+    def _note_origin(self, results: Element, element: Element) -> None:
+        given = set(map(_dataset_in, element))
+        for at, dataset in enumerate(map(_dataset_in, results)):
+            if dataset is not None and dataset.origin is None and dataset not in given:
+                dataset.origin = Origin(self.name, at, element)
 
     def _of_other_arguments(self, given: int) -> errors.OpError:
         return errors.invalid_argument(
@@ -119,6 +129,11 @@ class Function:
         except Exception:  # whatever it was: who goes one by one will see it
             return None
         return Chunk([_uniform(column) for column in columns], chunk.count)
+
+
+def _dataset_in(value: Any) -> Dataset | None:
+    held = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
+    return held if isinstance(held, Dataset) else None
 
 
 def _of_element(error: errors.OpError, name: str, element: Element) -> errors.OpError:
@@ -271,6 +286,7 @@ class SideBySide:
 
 
 def _note(run: Iteration, function: Function) -> None:
+    run.functions[function.name] = function
     for kind in function.remembering:
         run.stateful.add(f"{kind} in {function.name}")
 

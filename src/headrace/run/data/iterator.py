@@ -28,7 +28,13 @@ from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
 from headrace.run import interrupts
 from headrace.run.data.chunks import Chunk, Element
-from headrace.run.data.positions import decoded, encoded, restore_position, saved_position
+from headrace.run.data.positions import (
+    decoded,
+    encoded,
+    restore_position,
+    saved_position,
+    with_datasets,
+)
 from headrace.run.data.stage import (
     Blocked,
     Dataset,
@@ -428,9 +434,10 @@ class DataIterator(WaitingResource):
         held, given, position = decoded(data)
         begun = _Pass(now.dataset, self, self._files)
         restore_position(begun.root, position)
+        chunk = with_datasets(held[0], begun.run) if held else None
         with self._lock:
             self._replace(begun)
-            self._chunk, self._given = (held[0] if held else None), given
+            self._chunk, self._given = chunk, given
 
     # -- threads, and its end -----------------------------------------------------------------
 
