@@ -73,7 +73,7 @@ def one_shot_iterator(dataset: Dataset) -> Iterator:
     graph = CopyingGraph("_make_dataset", outer)
     try:
         with graph.as_default():
-            graph.outputs = [graph.capture(dataset._variant_tensor)]
+            graph.outputs = [graph.capture(dataset._iterated())]
     except ValueError as error:
         raise ValueError(
             f"{error}: Failed to create a one-shot iterator for a dataset. "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -62,6 +63,22 @@ class Map(PerElement):
         if self._keeps_count:
             raise errors.invalid_argument(f"{END}: {error.message}") from error
         super()._ends(error)
+
+
+class Computed(Stage):
+    """What an op of the dataset's own makes of each element, one at a time: elements are batches."""
+
+    def __init__(
+        self, run: Iteration, source: Stage, compute: Callable[..., Sequence[Any]]
+    ) -> None:
+        """compute: of an element's components, those of the new one.  Raises OpError."""
+        super().__init__(run, source)
+        self._compute = compute
+
+    def pull(self, most: int) -> Chunk | None:
+        """See `Stage`."""
+        chunk = self.inputs[0].pull(1)
+        return None if chunk is None else Chunk.of([tuple(self._compute(*chunk.element(0)))], True)
 
 
 class Filter(PerElement):

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+import numpy as np
+
 from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
@@ -64,14 +66,22 @@ class Threads(Protocol):
         """See `ThreadGroup.start`."""
 
 
+class Stats(Protocol):
+    """Who wants to know what stages measure."""
+
+    def add(self, tag: str, values: np.ndarray[Any, Any]) -> None:
+        """Values of `tag`, at least one.  From any thread."""
+
+
 class Iteration:
     """One pass over a dataset, as its stages see it.
 
     check: raises Interrupted when pulling is to stop.  scope: ends with the pass.
     stateful: nodes of functions that remember something, for people.  functions: of its stages, by their names.
+    stats: what stages that measure tell, if anybody wants to know.
     """
 
-    __slots__ = ("check", "files", "functions", "scope", "stateful", "threads")
+    __slots__ = ("check", "files", "functions", "scope", "stateful", "stats", "threads")
 
     def __init__(
         self,
@@ -86,6 +96,13 @@ class Iteration:
         self.threads = threads
         self.stateful: set[str] = set()
         self.functions: dict[str, ElementFunction] = {}
+        self.stats: Stats | None = None
+
+    def measured(self, stats: Stats) -> Iteration:
+        """The same for stages whose measures `stats` wants."""
+        made = Iteration(self.files, self.check, self.scope, self.threads)
+        made.stateful, made.functions, made.stats = self.stateful, self.functions, stats
+        return made
 
     def within(self, scope: Scope) -> Iteration:
         """The same for stages that a thread of their own pulls: `check` looks at `scope`."""
@@ -95,7 +112,7 @@ class Iteration:
                 raise Interrupted
 
         made = Iteration(self.files, check, scope, self.threads)
-        made.stateful, made.functions = self.stateful, self.functions
+        made.stateful, made.functions, made.stats = self.stateful, self.functions, self.stats
         return made
 
 
