@@ -88,6 +88,8 @@ REPLACED: Final[dict[str, str]] = {
 _LAYERS = "use tf.layers, tf.nn and tf.train's optimizers"
 _FLOATS: Final = "headrace computes in floats; tf.quantization.fake_quant_with_min_max_vars rounds as few bits do"
 _GRAPHS = "headrace builds graphs: use tf.Session, tf.gradients and tf.while_loop"
+_DEFUN = "Defun of tensorflow.python.framework.function, or a call of the Python function itself"
+_FUNCTIONS = f"headrace builds graphs: use {_DEFUN}"
 _SESSIONS = "connect with a session: tf.Session(server.target)"
 _RESOLVE = (
     "put the addresses into TF_CONFIG of every task and use TFConfigClusterResolver, or into a tf.train.ClusterSpec "
@@ -113,7 +115,7 @@ _CONTRIB = {
     "coder": "it compresses images for TensorFlow Compression; write bytes with tf.py_func",
     "constrained_optimization": "add the constraints to the loss, or project with a variable's constraint=",
     "deprecated": "use tf.summary: scalar, histogram, image, audio, merge",
-    "eager": _GRAPHS,
+    "eager": f"{_GRAPHS}; for defun {_DEFUN}",
     "estimator": "write the loop: tf.train.MonitoredTrainingSession, and tf.metrics for evaluation",
     "factorization": "factorize with tf.nn.embedding_lookup and an optimizer of tf.train",
     "feature_column": "look columns up with tf.contrib.lookup and tf.nn.embedding_lookup, and join them with tf.concat",
@@ -255,7 +257,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "xla": "headrace compiles its steps by itself; leave the call out",
     "contrib.compiler": "headrace compiles its steps by itself; leave the scope out",
     "python.compiler": "headrace compiles its steps by itself; leave the call out",
-    "function": _GRAPHS,
+    "function": _FUNCTIONS,
     "GradientTape": _GRAPHS,
     "Module": "use tf.variable_scope and tf.make_template",
     "contrib.distribute": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",

@@ -46,9 +46,9 @@ ON_DEMAND = {
         "ragged_variants rolling searching"
     ),
     "data": (
-        "barriers dataset_batches dataset_choices dataset_csv dataset_files dataset_functions dataset_groups "
-        "dataset_ops dataset_sources dataset_writers iterator_ops optionals staging tensor_list_arrays "
-        "tensor_list_calls tensor_lists"
+        "barriers dataset_batches dataset_choices dataset_csv dataset_examples dataset_files dataset_functions "
+        "dataset_groups dataset_ops dataset_shared dataset_sources dataset_stats dataset_writers iterator_ops "
+        "optionals staging tensor_list_arrays tensor_list_calls tensor_lists"
     ),
     "flow": "functional functional_cond functional_while markers",
     "io": "messages record_input summary_writers vocabularies",

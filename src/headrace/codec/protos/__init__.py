@@ -256,6 +256,7 @@ if TYPE_CHECKING:
         SendTensorRequest,
         SendTensorResponse,
         SessionState,
+        StageState,
         TaskState,
         TraceOpts,
         TracingRequest,
@@ -382,7 +383,7 @@ else:
                 RegisterGraphResponse ReleaseCallableRequest ReleaseCallableResponse
                 ResetRequest ResetResponse ResourceState RunCallableRequest RunCallableResponse
                 RunGraphRequest RunGraphResponse RunStepRequest RunStepResponse
-                SendTensorRequest SendTensorResponse SessionState TaskState TraceOpts
+                SendTensorRequest SendTensorResponse SessionState StageState TaskState TraceOpts
                 TracingRequest TracingResponse WaiterState
             """,
             "headrace.codec.protos.training_pb2": """
@@ -456,11 +457,11 @@ __all__ = [
     "SavedSliceMeta", "SavedTensorSliceMeta", "SavedTensorSlices", "SaverDef",
     "ScopedAllocatorOptions", "SendTensorRequest", "SendTensorResponse", "SequenceExample",
     "ServerDef", "SessionLog", "SessionMetadata", "SessionState", "SignatureDef", "SourceMetadata",
-    "StepStats", "StructuredValue", "Summary", "SummaryDescription", "SummaryMetadata",
-    "TFProfTensorProto", "TaggedRunMetadata", "TaskDeviceFilters", "TaskState", "TensorConnection",
-    "TensorDescription", "TensorInfo", "TensorProto", "TensorShapeProto", "TensorSliceProto",
-    "TensorSpecProto", "ThreadPoolOptionProto", "TraceOpts", "TracingRequest", "TracingResponse",
-    "TrackableObjectGraph", "Tuple", "TupleValue", "TypeSpecProto", "ValuesDef",
+    "StageState", "StepStats", "StructuredValue", "Summary", "SummaryDescription",
+    "SummaryMetadata", "TFProfTensorProto", "TaggedRunMetadata", "TaskDeviceFilters", "TaskState",
+    "TensorConnection", "TensorDescription", "TensorInfo", "TensorProto", "TensorShapeProto",
+    "TensorSliceProto", "TensorSpecProto", "ThreadPoolOptionProto", "TraceOpts", "TracingRequest",
+    "TracingResponse", "TrackableObjectGraph", "Tuple", "TupleValue", "TypeSpecProto", "ValuesDef",
     "VariableAggregation", "VariableDef", "VariableSynchronization", "VariantTensorDataProto",
     "VerifierConfig", "VersionDef", "WaiterState", "WhileContextDef",
 ]
