@@ -8,8 +8,18 @@ from headrace.base.lazy import names_of as _names_of
 
 if TYPE_CHECKING:
     from headrace.estimator import export
+    from headrace.training.estimator.estimator import Estimator
+    from headrace.training.estimator.exporters import (
+        BestExporter,
+        Exporter,
+        FinalExporter,
+        LatestExporter,
+    )
     from headrace.training.estimator.modes import ModeKeys
+    from headrace.training.estimator.run_config import RunConfig
     from headrace.training.estimator.specs import EstimatorSpec
+    from headrace.training.estimator.train_specs import EvalSpec, TrainSpec
+    from headrace.training.estimator.warm_start import WarmStartSettings
     from headrace.training.hooks.checkpoints import CheckpointSaverHook, CheckpointSaverListener
     from headrace.training.hooks.ending import (
         FinalOpsHook,
@@ -37,8 +47,15 @@ else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
+            "headrace.training.estimator.estimator": "Estimator",
+            "headrace.training.estimator.exporters": (
+                "BestExporter Exporter FinalExporter LatestExporter"
+            ),
             "headrace.training.estimator.modes": "ModeKeys",
+            "headrace.training.estimator.run_config": "RunConfig",
             "headrace.training.estimator.specs": "EstimatorSpec",
+            "headrace.training.estimator.train_specs": "EvalSpec TrainSpec",
+            "headrace.training.estimator.warm_start": "WarmStartSettings",
             "headrace.training.hooks.checkpoints": "CheckpointSaverHook CheckpointSaverListener",
             "headrace.training.hooks.ending": (
                 "FinalOpsHook GlobalStepWaiterHook NanLossDuringTrainingError NanTensorHook StopAtStepHook"
@@ -56,17 +73,24 @@ else:
     )
 
 __all__ = [
+    "BestExporter",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
+    "Estimator",
     "EstimatorSpec",
+    "EvalSpec",
+    "Exporter",
     "FeedFnHook",
+    "FinalExporter",
     "FinalOpsHook",
     "GlobalStepWaiterHook",
+    "LatestExporter",
     "LoggingTensorHook",
     "ModeKeys",
     "NanLossDuringTrainingError",
     "NanTensorHook",
     "ProfilerHook",
+    "RunConfig",
     "SecondOrStepTimer",
     "SessionRunArgs",
     "SessionRunContext",
@@ -75,6 +99,8 @@ __all__ = [
     "StepCounterHook",
     "StopAtStepHook",
     "SummarySaverHook",
+    "TrainSpec",
     "VocabInfo",
+    "WarmStartSettings",
     "export",
 ]
