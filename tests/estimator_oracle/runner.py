@@ -3,7 +3,7 @@
     agree("result = tf.estimator.Estimator(model_fn, folder).train(…)")
 
 A program has `tf`, `np`, `os`, `folder` (a fresh directory of its side), what `HELPERS` defines, and what the test
-hands over.  It runs in a fresh default graph.  `result` is made of what JSON has; arrays, NumPy's scalars, bytes, tuples and
+gives.  It runs in a fresh default graph.  `result` is made of what JSON has; arrays, NumPy's scalars, bytes, tuples and
 sets become that on their way.  headrace's side runs in this process, TensorFlow's in one that lives as long as the
 tests, of which this file is the program, so that it imports neither headrace nor pytest.
 """
