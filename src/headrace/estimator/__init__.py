@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headrace.training.estimator.modes import ModeKeys
     from headrace.training.estimator.run_config import RunConfig
     from headrace.training.estimator.specs import EstimatorSpec
+    from headrace.training.estimator.train_and_evaluate import train_and_evaluate
     from headrace.training.estimator.train_specs import EvalSpec, TrainSpec
     from headrace.training.estimator.warm_start import WarmStartSettings
     from headrace.training.hooks.checkpoints import CheckpointSaverHook, CheckpointSaverListener
@@ -54,6 +55,7 @@ else:
             "headrace.training.estimator.modes": "ModeKeys",
             "headrace.training.estimator.run_config": "RunConfig",
             "headrace.training.estimator.specs": "EstimatorSpec",
+            "headrace.training.estimator.train_and_evaluate": "train_and_evaluate",
             "headrace.training.estimator.train_specs": "EvalSpec TrainSpec",
             "headrace.training.estimator.warm_start": "WarmStartSettings",
             "headrace.training.hooks.checkpoints": "CheckpointSaverHook CheckpointSaverListener",
@@ -103,4 +105,5 @@ __all__ = [
     "VocabInfo",
     "WarmStartSettings",
     "export",
+    "train_and_evaluate",
 ]
