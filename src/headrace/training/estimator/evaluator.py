@@ -200,7 +200,9 @@ def evaluate_continuously(evaluator: Evaluator, spec: EvalSpec) -> None:
             is_last, began_s = sigterm.told, time.monotonic()
             evaluated = evaluator.evaluate_and_export()
             if is_last:
-                return
+                break
             passed_s = time.monotonic() - began_s
             sigterm.wait(max(spec.throttle_secs - passed_s, 0.0 if evaluated else 1.0 - passed_s))
-        log.info("Exiting evaluation: the checkpoint of max_steps was evaluated.")
+        if evaluator.is_done():
+            log.info("Exiting evaluation: the checkpoint of max_steps was evaluated.")
+            sigterm.told = False  # it would have ended anyway, and well
