@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.base.lazy import names_of as _names_of
 
 if TYPE_CHECKING:
-    from headrace.estimator import export
+    from headrace.estimator import export, inputs
     from headrace.training.estimator.estimator import Estimator
     from headrace.training.estimator.exporters import (
         BestExporter,
@@ -105,5 +105,6 @@ __all__ = [
     "VocabInfo",
     "WarmStartSettings",
     "export",
+    "inputs",
     "train_and_evaluate",
 ]
