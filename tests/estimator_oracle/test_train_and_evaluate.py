@@ -172,7 +172,7 @@ class Result:
         self.done = []
     def export_saved_model(self, path, receiver, **more):
         self.done.append(os.path.basename(more["checkpoint_path"]))
-        return path
+        return "exported"
 def asked_of(losses, **more):
     exporter = E.BestExporter(serving_input_receiver_fn=receiver, compare_fn=better, **more)
     one = Result()
@@ -211,7 +211,7 @@ def exported(results):
     class One:
         model_dir = folder
         def export_saved_model(self, path, receiver, **more):
-            return path
+            return "exported"
     return [exporter.export(One(), folder, "c", each, False) for each in results]
 result = [
     attempt(lambda: exported([{"loss": 1.0}, {"a": 2.0}]), "cannot be empty or no loss is found in it"),
