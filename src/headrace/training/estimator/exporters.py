@@ -184,8 +184,8 @@ class BestExporter(_SavedModels):
         exports_to_keep: int | None = 5,
     ) -> None:
         """event_file_pattern: of files in the model's directory with earlier results, among which the best is sought
-        when the first model is exported; None: it is not.  compare_fn(best_eval_result, current_eval_result): whether the current
-        one is better; by default, of smaller loss.  exports_to_keep: None for all.
+        when the first model is exported; None: it is not.  compare_fn(best_eval_result, current_eval_result): whether
+        the current one is better; by default, of smaller loss.  exports_to_keep: None for all.
         Raises ValueError.
         """
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
