@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.base.lazy import names_of as _names_of
 
 if TYPE_CHECKING:
-    from headrace.estimator import export, inputs
+    from headrace.estimator import experimental, export, inputs
     from headrace.training.estimator.estimator import Estimator
     from headrace.training.estimator.exporters import (
         BestExporter,
@@ -104,6 +104,7 @@ __all__ = [
     "TrainSpec",
     "VocabInfo",
     "WarmStartSettings",
+    "experimental",
     "export",
     "inputs",
     "train_and_evaluate",
