@@ -86,7 +86,6 @@ REPLACED: Final[dict[str, str]] = {
 """Names that TensorFlow 0.x had, or an early 1.x, and 1.15 has not: the name in their place, or a sentence."""
 
 _LAYERS = "use tf.layers, tf.nn and tf.train's optimizers"
-_FLOATS: Final = "headrace computes in floats; tf.quantization.fake_quant_with_min_max_vars rounds as few bits do"
 _GRAPHS = "headrace builds graphs: use tf.Session, tf.gradients and tf.while_loop"
 _SESSIONS = "connect with a session: tf.Session(server.target)"
 _RESOLVE = (
@@ -291,10 +290,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "load_file_system_library": "mount the file system: headrace reads the host's files",
     "user_ops": "libraries of kernels are compiled for TensorFlow; write the operation with tf.py_func",
     "image.generate_bounding_box_proposals": "it is for GPUs only; use tf.image.combined_non_max_suppression",
-    "nn.quantized_avg_pool": _FLOATS,
-    "nn.quantized_conv2d": _FLOATS,
-    "nn.quantized_max_pool": _FLOATS,
-    "nn.quantized_relu_x": _FLOATS,
     "saved_model.load_v2": "use tf.saved_model.load and a session",
     "saved_model.save": "use tf.saved_model.simple_save",
     "config.experimental_connect_to_cluster": _SESSIONS,

@@ -54,7 +54,7 @@ ON_DEMAND = {
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches resizing sampling suppression",
     "audio": "spectrograms wav",
-    "quantization": "fake ranges",
+    "quantization": "arithmetic fake images narrowing norms ranges",
     "nn": (
         "beams candidates ctc fractional_pooling gated_recurrent morphology older_norms pooling_by_inputs recurrent "
         "response_norm unigrams"
