@@ -47,7 +47,7 @@ WITHOUT_KERNELS: dict[str, str] = {
     "Stateful(Random|Standard|Truncated|Uniform).*|RngSkip": _EAGER,
     "NonDeterministicInts": _EAGER,
     "Collective.*": "replicas are joined by parameter servers and tf.train.SyncReplicasOptimizer",
-    "Batch(Function)?|Unbatch(Grad)?": "gathers requests of a server: tf.train.batch and queues do here",
+    "Batch|Unbatch(Grad)?": "gathers requests of a server: tf.nondifferentiable_batch_function does",
     "GenerateBoundingBoxProposals|Fused(Pad|ResizeAndPad)Conv2D": "made by graph rewriters, for GPUs",
     "DebugGradient.*|ImmutableConst|Abort|Fact": "of TensorFlow's debugger, loader and tutorials",
     "MatrixExponential": "tf.linalg.expm is made of other ops, in TensorFlow too",

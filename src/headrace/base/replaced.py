@@ -297,7 +297,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "config.experimental_list_devices": "sessions list devices: session.list_devices()",
     "config.experimental_run_functions_eagerly": _GRAPHS,
     "config.experimental": "devices are the server's; threads are chosen by tf.ConfigProto",
-    "nondifferentiable_batch_function": "gather requests with a queue: tf.train.batch, tf.FIFOQueue.dequeue_up_to",
     "enable_control_flow_v2": "tf.cond and tf.while_loop build the nodes that TensorFlow's graphs of 1.x have",
     "enable_tensor_equality": "tensors of a graph are compared by identity; use tf.equal for their values",
     "errors.raise_exception_on_not_ok_status": "statuses are TensorFlow's C interface's; catch tf.errors.OpError",

@@ -50,7 +50,7 @@ ON_DEMAND = {
         "dataset_ops dataset_sources dataset_writers iterator_ops optionals staging tensor_list_arrays "
         "tensor_list_calls tensor_lists"
     ),
-    "flow": "functional functional_cond functional_while markers",
+    "flow": "batch_functions functional functional_cond functional_while markers",
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches resizing sampling suppression",
     "audio": "spectrograms wav",
