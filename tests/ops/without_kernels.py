@@ -48,7 +48,7 @@ WITHOUT_KERNELS: dict[str, str] = {
     "NonDeterministicInts": _EAGER,
     "Collective.*": "replicas are joined by parameter servers and tf.train.SyncReplicasOptimizer",
     "Batch|Unbatch(Grad)?": "gathers requests of a server: tf.nondifferentiable_batch_function does",
-    "GenerateBoundingBoxProposals|Fused(Pad|ResizeAndPad)Conv2D": "made by graph rewriters, for GPUs",
+    "Fused(Pad|ResizeAndPad)Conv2D": "made by graph rewriters",
     "DebugGradient.*|ImmutableConst|Abort|Fact": "of TensorFlow's debugger, loader and tutorials",
     "MatrixExponential": "tf.linalg.expm is made of other ops, in TensorFlow too",
     "MaxPoolGradGradWithArgmax|CompareAndBitpack": "not built yet",

@@ -289,7 +289,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "load_library": "libraries of kernels are compiled for TensorFlow; write the operation with tf.py_func",
     "load_file_system_library": "mount the file system: headrace reads the host's files",
     "user_ops": "libraries of kernels are compiled for TensorFlow; write the operation with tf.py_func",
-    "image.generate_bounding_box_proposals": "it is for GPUs only; use tf.image.combined_non_max_suppression",
     "saved_model.load_v2": "use tf.saved_model.load and a session",
     "saved_model.save": "use tf.saved_model.simple_save",
     "config.experimental_connect_to_cluster": _SESSIONS,

@@ -52,7 +52,7 @@ ON_DEMAND = {
     ),
     "flow": "batch_functions functional functional_cond functional_while markers",
     "io": "messages record_input summary_writers vocabularies",
-    "image": "boxes colors patches resizing sampling suppression",
+    "image": "boxes colors patches proposals resizing sampling suppression",
     "audio": "spectrograms wav",
     "quantization": "arithmetic fake images narrowing norms ranges",
     "nn": (
