@@ -114,7 +114,12 @@ def masked_dense(
     def kept(kernel: Any) -> Any:
         return convert(mask, kernel.dtype.base_dtype) * kernel
 
-    own = {"kernel_initializer": masked, "kernel_constraint": kept, "name": name, "reuse": reuse}
+    own: dict[str, Any] = {
+        "kernel_initializer": masked,
+        "kernel_constraint": kept,
+        "name": name,
+        "reuse": reuse,
+    }
     return dense(inputs, units, *args, **own, **kwargs)
 
 
