@@ -114,13 +114,17 @@ def masked_dense(
     def kept(kernel: Any) -> Any:
         return convert(mask, kernel.dtype.base_dtype) * kernel
 
-    own: dict[str, Any] = {
-        "kernel_initializer": masked,
-        "kernel_constraint": kept,
-        "name": name,
-        "reuse": reuse,
-    }
-    return dense(inputs, units, *args, **own, **kwargs)
+    layer: Callable[..., Tensor] = dense
+    return layer(
+        inputs,
+        units,
+        *args,
+        kernel_initializer=masked,
+        kernel_constraint=kept,
+        name=name,
+        reuse=reuse,
+        **kwargs,
+    )
 
 
 def masked_autoregressive_default_template(
