@@ -43,7 +43,7 @@ FAMILIES = {
 ON_DEMAND = {
     "array": (
         "formats in_place parallel_concat ragged ragged_calls ragged_joining ragged_ops ragged_reductions "
-        "ragged_variants rolling searching"
+        "ragged_segments ragged_shaping ragged_taking ragged_variants rolling searching"
     ),
     "data": (
         "barriers dataset_batches dataset_choices dataset_csv dataset_files dataset_functions dataset_groups "

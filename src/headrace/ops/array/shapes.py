@@ -395,6 +395,7 @@ def _(op: Operation, dout: Any) -> Tensor:
     return _as_input(op, dout)
 
 
+@of_ragged_by("headrace.ops.array.ragged_shaping")
 def squeeze(
     input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
 ) -> Tensor:
