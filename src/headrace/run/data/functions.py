@@ -26,7 +26,7 @@ from headrace.run.scope import Scope
 T = TypeVar("T")
 _Several = tuple[list[Element], errors.OpError | None]
 
-_step_ids = itertools.count(1 << 62)  # beyond those of sessions
+next_step_id = itertools.count(1 << 62).__next__  # beyond those of sessions
 
 
 class Function:
@@ -73,7 +73,7 @@ class Function:
     def one(self, element: Element, scope: Scope, apart: bool = False) -> Element:
         """Of one element.  Raises OpError, which says of which function and element it is.  apart: see `StepState`."""
         step = StepState(
-            self._runtime, scope, next(_step_ids), Rendezvous(), owner=self._owner, apart=apart
+            self._runtime, scope, next_step_id(), Rendezvous(), owner=self._owner, apart=apart
         )
         arguments = [*element, *self._captured]
         if self.waits:
