@@ -17,7 +17,7 @@ HERE = """
 """.split()
 NOT_HERE = """
     all_reduce autograph bayesflow bigtable boosted_trees cloud coder compiler constrained_optimization decision_trees
-    deprecated distribute eager estimator factorization feature_column ffmpeg fused_conv gan gdr graph_editor grid_rnn
+    deprecated distribute eager estimator factorization ffmpeg fused_conv gan gdr graph_editor grid_rnn
     hadoop hvx ignite image input_pipeline integrate kafka keras kernel_methods kinesis labeled_tensor libsvm lite
     memory_stats meta_graph_transform mixed_precision model_pruning mpi mpi_collectives nearest_neighbor optimizer_v2
     periodic_resample predictor quantize rate receptive_field recurrent reduce_slice_ops remote_fused_graph resampler

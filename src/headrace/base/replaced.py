@@ -116,7 +116,6 @@ _CONTRIB = {
     "eager": _GRAPHS,
     "estimator": "write the loop: tf.train.MonitoredTrainingSession, and tf.metrics for evaluation",
     "factorization": "factorize with tf.nn.embedding_lookup and an optimizer of tf.train",
-    "feature_column": "look columns up with tf.contrib.lookup and tf.nn.embedding_lookup, and join them with tf.concat",
     "ffmpeg": "decode WAV with tf.audio.decode_wav; other sound outside of the graph, fed or by tf.py_func",
     "fused_conv": "use tf.nn.conv2d, tf.nn.bias_add and tf.nn.relu, which run as one where that is faster",
     "gan": "train two losses, each with its own var_list in Optimizer.minimize",
