@@ -8,6 +8,16 @@ from headrace.base.lazy import names_of as _names_of
 
 if TYPE_CHECKING:
     from headrace.estimator import export
+    from headrace.training.estimator.heads.binary import BinaryClassHead
+    from headrace.training.estimator.heads.head import Head
+    from headrace.training.estimator.heads.multi_class import MultiClassHead
+    from headrace.training.estimator.heads.multi_head import MultiHead
+    from headrace.training.estimator.heads.multi_label import MultiLabelHead
+    from headrace.training.estimator.heads.regression import (
+        LogisticRegressionHead,
+        PoissonRegressionHead,
+        RegressionHead,
+    )
     from headrace.training.estimator.modes import ModeKeys
     from headrace.training.estimator.specs import EstimatorSpec
     from headrace.training.hooks.checkpoints import CheckpointSaverHook, CheckpointSaverListener
@@ -37,6 +47,14 @@ else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
+            "headrace.training.estimator.heads.binary": "BinaryClassHead",
+            "headrace.training.estimator.heads.head": "Head",
+            "headrace.training.estimator.heads.multi_class": "MultiClassHead",
+            "headrace.training.estimator.heads.multi_head": "MultiHead",
+            "headrace.training.estimator.heads.multi_label": "MultiLabelHead",
+            "headrace.training.estimator.heads.regression": (
+                "LogisticRegressionHead PoissonRegressionHead RegressionHead"
+            ),
             "headrace.training.estimator.modes": "ModeKeys",
             "headrace.training.estimator.specs": "EstimatorSpec",
             "headrace.training.hooks.checkpoints": "CheckpointSaverHook CheckpointSaverListener",
@@ -50,17 +68,25 @@ else:
     )
 
 __all__ = [
+    "BinaryClassHead",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
     "EstimatorSpec",
     "FeedFnHook",
     "FinalOpsHook",
     "GlobalStepWaiterHook",
+    "Head",
     "LoggingTensorHook",
+    "LogisticRegressionHead",
     "ModeKeys",
+    "MultiClassHead",
+    "MultiHead",
+    "MultiLabelHead",
     "NanLossDuringTrainingError",
     "NanTensorHook",
+    "PoissonRegressionHead",
     "ProfilerHook",
+    "RegressionHead",
     "SecondOrStepTimer",
     "SessionRunArgs",
     "SessionRunContext",
