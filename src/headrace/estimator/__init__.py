@@ -58,10 +58,16 @@ else:
             "headrace.training.estimator.modes": "ModeKeys",
             "headrace.training.estimator.specs": "EstimatorSpec",
             "headrace.training.hooks.checkpoints": "CheckpointSaverHook CheckpointSaverListener",
-            "headrace.training.hooks.ending": "FinalOpsHook GlobalStepWaiterHook NanLossDuringTrainingError NanTensorHook StopAtStepHook",
+            "headrace.training.hooks.ending": (
+                "FinalOpsHook GlobalStepWaiterHook NanLossDuringTrainingError NanTensorHook StopAtStepHook"
+            ),
             "headrace.training.hooks.feeding": "FeedFnHook",
-            "headrace.training.hooks.protocol": "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues",
-            "headrace.training.hooks.reporting": "LoggingTensorHook ProfilerHook StepCounterHook SummarySaverHook",
+            "headrace.training.hooks.protocol": (
+                "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues"
+            ),
+            "headrace.training.hooks.reporting": (
+                "LoggingTensorHook ProfilerHook StepCounterHook SummarySaverHook"
+            ),
             "headrace.training.hooks.steps": "SecondOrStepTimer",
             "headrace.training.saver.warm_starting": "VocabInfo",
         },

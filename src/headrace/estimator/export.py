@@ -18,7 +18,9 @@ else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
-            "headrace.training.estimator.export_outputs": "ClassificationOutput EvalOutput ExportOutput PredictOutput RegressionOutput",
+            "headrace.training.estimator.export_outputs": (
+                "ClassificationOutput EvalOutput ExportOutput PredictOutput RegressionOutput"
+            ),
         },
     )
 
