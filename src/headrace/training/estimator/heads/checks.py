@@ -84,8 +84,8 @@ def checked_labels(labels: Any, logits: Tensor, dimension: int) -> Tensor:
         if rank is not None:
             if rank < 2:
                 raise ValueError(
-                    f"labels shape must be [D0, D1, ... DN, {dimension}]. Tensor {found.name} must have rank at least 2. "
-                    f"Received rank {rank}, shape {found.shape}"
+                    f"labels shape must be [D0, D1, ... DN, {dimension}]. Tensor {found.name} must have rank at least "
+                    f"2. Received rank {rank}, shape {found.shape}"
                 )
             last = found.shape[-1].value
             if last is not None and last != dimension:

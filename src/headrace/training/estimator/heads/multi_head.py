@@ -139,11 +139,10 @@ class MultiHead(Head):
         """What each head predicts, by (name of the head, key).  Raises ValueError."""
         by_logit = self._split(logits)
         found: dict[Any, Tensor] = {}
-        with name_scope(None, "predictions"):
-            for head in self._heads:
-                with name_scope(head.name):
-                    made = head.predictions(by_logit[head.name])
-                found.update({(head.name, key): value for key, value in made.items()})
+        for head in self._heads:
+            with name_scope(head.name):
+                made = head.predictions(by_logit[head.name])
+            found.update({(head.name, key): value for key, value in made.items()})
         unknown = [key for key in keys or () if key not in found]
         if unknown:
             raise ValueError(
