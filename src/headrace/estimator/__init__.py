@@ -8,18 +8,30 @@ from headrace.base.lazy import names_of as _names_of
 
 if TYPE_CHECKING:
     from headrace.estimator import export
+    from headrace.training.estimator.estimator import Estimator
+    from headrace.training.estimator.exporters import (
+        BestExporter,
+        Exporter,
+        FinalExporter,
+        LatestExporter,
+    )
     from headrace.training.estimator.heads.binary import BinaryClassHead
     from headrace.training.estimator.heads.head import Head
     from headrace.training.estimator.heads.multi_class import MultiClassHead
     from headrace.training.estimator.heads.multi_head import MultiHead
     from headrace.training.estimator.heads.multi_label import MultiLabelHead
-    from headrace.training.estimator.heads.regression import (
-        LogisticRegressionHead,
-        PoissonRegressionHead,
-        RegressionHead,
-    )
+    from headrace.training.estimator.heads.regression import LogisticRegressionHead, PoissonRegressionHead, RegressionHead
+    from headrace.training.estimator.canned.baseline import BaselineClassifier, BaselineEstimator, BaselineRegressor
+    from headrace.training.estimator.canned.combined import DNNLinearCombinedClassifier, DNNLinearCombinedEstimator, DNNLinearCombinedRegressor
+    from headrace.training.estimator.canned.dnn import DNNClassifier, DNNEstimator, DNNRegressor
+    from headrace.training.estimator.canned.linear import LinearClassifier, LinearEstimator, LinearRegressor
+    from headrace.training.estimator.added_metrics import add_metrics
+    from headrace.training.estimator.parse_specs import classifier_parse_example_spec, regressor_parse_example_spec
     from headrace.training.estimator.modes import ModeKeys
+    from headrace.training.estimator.run_config import RunConfig
     from headrace.training.estimator.specs import EstimatorSpec
+    from headrace.training.estimator.train_specs import EvalSpec, TrainSpec
+    from headrace.training.estimator.warm_start import WarmStartSettings
     from headrace.training.hooks.checkpoints import CheckpointSaverHook, CheckpointSaverListener
     from headrace.training.hooks.ending import (
         FinalOpsHook,
@@ -47,6 +59,19 @@ else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
+            "headrace.training.estimator.added_metrics": "add_metrics",
+            "headrace.training.estimator.canned.baseline": (
+                "BaselineClassifier BaselineEstimator BaselineRegressor"
+            ),
+            "headrace.training.estimator.canned.combined": (
+                "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor"
+            ),
+            "headrace.training.estimator.canned.dnn": "DNNClassifier DNNEstimator DNNRegressor",
+            "headrace.training.estimator.canned.linear": "LinearClassifier LinearEstimator LinearRegressor",
+            "headrace.training.estimator.estimator": "Estimator",
+            "headrace.training.estimator.exporters": (
+                "BestExporter Exporter FinalExporter LatestExporter"
+            ),
             "headrace.training.estimator.heads.binary": "BinaryClassHead",
             "headrace.training.estimator.heads.head": "Head",
             "headrace.training.estimator.heads.multi_class": "MultiClassHead",
@@ -56,7 +81,13 @@ else:
                 "LogisticRegressionHead PoissonRegressionHead RegressionHead"
             ),
             "headrace.training.estimator.modes": "ModeKeys",
+            "headrace.training.estimator.parse_specs": (
+                "classifier_parse_example_spec regressor_parse_example_spec"
+            ),
+            "headrace.training.estimator.run_config": "RunConfig",
             "headrace.training.estimator.specs": "EstimatorSpec",
+            "headrace.training.estimator.train_specs": "EvalSpec TrainSpec",
+            "headrace.training.estimator.warm_start": "WarmStartSettings",
             "headrace.training.hooks.checkpoints": "CheckpointSaverHook CheckpointSaverListener",
             "headrace.training.hooks.ending": (
                 "FinalOpsHook GlobalStepWaiterHook NanLossDuringTrainingError NanTensorHook StopAtStepHook"
@@ -74,14 +105,32 @@ else:
     )
 
 __all__ = [
+    "BaselineClassifier",
+    "BaselineEstimator",
+    "BaselineRegressor",
+    "BestExporter",
     "BinaryClassHead",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
+    "DNNClassifier",
+    "DNNEstimator",
+    "DNNLinearCombinedClassifier",
+    "DNNLinearCombinedEstimator",
+    "DNNLinearCombinedRegressor",
+    "DNNRegressor",
+    "Estimator",
     "EstimatorSpec",
+    "EvalSpec",
+    "Exporter",
     "FeedFnHook",
+    "FinalExporter",
     "FinalOpsHook",
     "GlobalStepWaiterHook",
     "Head",
+    "LatestExporter",
+    "LinearClassifier",
+    "LinearEstimator",
+    "LinearRegressor",
     "LoggingTensorHook",
     "LogisticRegressionHead",
     "ModeKeys",
@@ -93,6 +142,7 @@ __all__ = [
     "PoissonRegressionHead",
     "ProfilerHook",
     "RegressionHead",
+    "RunConfig",
     "SecondOrStepTimer",
     "SessionRunArgs",
     "SessionRunContext",
@@ -101,6 +151,11 @@ __all__ = [
     "StepCounterHook",
     "StopAtStepHook",
     "SummarySaverHook",
+    "TrainSpec",
     "VocabInfo",
+    "WarmStartSettings",
+    "add_metrics",
+    "classifier_parse_example_spec",
     "export",
+    "regressor_parse_example_spec",
 ]

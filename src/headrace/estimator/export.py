@@ -14,12 +14,22 @@ if TYPE_CHECKING:
         PredictOutput,
         RegressionOutput,
     )
+    from headrace.training.estimator.receivers import (
+        ServingInputReceiver,
+        TensorServingInputReceiver,
+        build_parsing_serving_input_receiver_fn,
+        build_raw_serving_input_receiver_fn,
+    )
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
             "headrace.training.estimator.export_outputs": (
                 "ClassificationOutput EvalOutput ExportOutput PredictOutput RegressionOutput"
+            ),
+            "headrace.training.estimator.receivers": (
+                "ServingInputReceiver TensorServingInputReceiver build_parsing_serving_input_receiver_fn "
+                "build_raw_serving_input_receiver_fn"
             ),
         },
     )
@@ -30,4 +40,8 @@ __all__ = [
     "ExportOutput",
     "PredictOutput",
     "RegressionOutput",
+    "ServingInputReceiver",
+    "TensorServingInputReceiver",
+    "build_parsing_serving_input_receiver_fn",
+    "build_raw_serving_input_receiver_fn",
 ]
