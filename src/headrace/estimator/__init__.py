@@ -8,6 +8,23 @@ from headrace.base.lazy import names_of as _names_of
 
 if TYPE_CHECKING:
     from headrace.estimator import export
+    from headrace.training.estimator.added_metrics import add_metrics
+    from headrace.training.estimator.canned.baseline import (
+        BaselineClassifier,
+        BaselineEstimator,
+        BaselineRegressor,
+    )
+    from headrace.training.estimator.canned.combined import (
+        DNNLinearCombinedClassifier,
+        DNNLinearCombinedEstimator,
+        DNNLinearCombinedRegressor,
+    )
+    from headrace.training.estimator.canned.dnn import DNNClassifier, DNNEstimator, DNNRegressor
+    from headrace.training.estimator.canned.linear import (
+        LinearClassifier,
+        LinearEstimator,
+        LinearRegressor,
+    )
     from headrace.training.estimator.estimator import Estimator
     from headrace.training.estimator.exporters import (
         BestExporter,
@@ -20,14 +37,16 @@ if TYPE_CHECKING:
     from headrace.training.estimator.heads.multi_class import MultiClassHead
     from headrace.training.estimator.heads.multi_head import MultiHead
     from headrace.training.estimator.heads.multi_label import MultiLabelHead
-    from headrace.training.estimator.heads.regression import LogisticRegressionHead, PoissonRegressionHead, RegressionHead
-    from headrace.training.estimator.canned.baseline import BaselineClassifier, BaselineEstimator, BaselineRegressor
-    from headrace.training.estimator.canned.combined import DNNLinearCombinedClassifier, DNNLinearCombinedEstimator, DNNLinearCombinedRegressor
-    from headrace.training.estimator.canned.dnn import DNNClassifier, DNNEstimator, DNNRegressor
-    from headrace.training.estimator.canned.linear import LinearClassifier, LinearEstimator, LinearRegressor
-    from headrace.training.estimator.added_metrics import add_metrics
-    from headrace.training.estimator.parse_specs import classifier_parse_example_spec, regressor_parse_example_spec
+    from headrace.training.estimator.heads.regression import (
+        LogisticRegressionHead,
+        PoissonRegressionHead,
+        RegressionHead,
+    )
     from headrace.training.estimator.modes import ModeKeys
+    from headrace.training.estimator.parse_specs import (
+        classifier_parse_example_spec,
+        regressor_parse_example_spec,
+    )
     from headrace.training.estimator.run_config import RunConfig
     from headrace.training.estimator.specs import EstimatorSpec
     from headrace.training.estimator.train_specs import EvalSpec, TrainSpec
