@@ -2,8 +2,8 @@
 
     agree("result = tf.estimator.Estimator(model_fn, folder).train(…)")
 
-A program has `tf`, `np`, `os`, `folder` (a fresh directory of its side), what `HELPERS` defines, and what the test hands
-over.  It runs in a fresh default graph.  `result` is made of what JSON has; arrays, NumPy's scalars, bytes, tuples and
+A program has `tf`, `np`, `os`, `folder` (a fresh directory of its side), what `HELPERS` defines, and what the test
+gives.  It runs in a fresh default graph.  `result` is made of what JSON has; arrays, NumPy's scalars, bytes, tuples and
 sets become that on their way.  headrace's side runs in this process, TensorFlow's in one that lives as long as the
 tests, of which this file is the program, so that it imports neither headrace nor pytest.
 """
@@ -90,7 +90,10 @@ def executed(program, tf, folder, inputs):
     names = {"tf": tf, "np": np, "os": os, "folder": folder, "__name__": "program", **inputs}
     with tf.Graph().as_default():
         exec(compile(HELPERS, "<helpers>", "exec"), names)
-        exec(compile(program, "<program>", "exec"), names)
+        try:
+            exec(compile(program, "<program>", "exec"), names)
+        finally:
+            tf.summary.FileWriterCache.clear()
     return plain(names["result"])
 
 

@@ -126,8 +126,17 @@ CASES = [
         "Regression signatures can only accept a single tensor input of type tf.string",
     ),
     ("signature(X.EvalOutput(c(), {'p': c()}, {'m': (c(), tf.no_op())}), c('a'))", ""),
-    ("signature(X.EvalOutput(c(), c(), (c(), c())))", ""),
-    ("signature(X.EvalOutput({'loss': c()}, {'predictions': c(), ('a', 'b'): c()}))", ""),
+    ("signature(X.EvalOutput(c(), c(), (c(), c())), c())", ""),
+    (
+        "signature(X.EvalOutput(c()))",
+        "tensorflow/supervised/eval `inputs` cannot be None or empty.",
+    ),
+    ("X.EvalOutput(c(), None, {'a': (3, c())})", "metrics/a output value must be a Tensor; got 3."),
+    (
+        "X.EvalOutput(c(), None, {'a': (c(), 3)})",
+        "metrics/a update_op must be a Tensor or Operation; got 3.",
+    ),
+    ("signature(X.EvalOutput({'loss': c()}, {'predictions': c(), ('a', 'b'): c()}), c())", ""),
     ("X.EvalOutput({3: c()})", "key must be a string; got 3."),
     ("X.EvalOutput(3)", "must be a Tensor; got 3."),
 ]

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from headrace.training.estimator.run_config import RunConfig
     from headrace.training.estimator.specs import EstimatorSpec
+    from headrace.training.estimator.train_and_evaluate import train_and_evaluate
     from headrace.training.estimator.train_specs import EvalSpec, TrainSpec
     from headrace.training.estimator.warm_start import WarmStartSettings
     from headrace.training.hooks.checkpoints import CheckpointSaverHook, CheckpointSaverListener
@@ -105,6 +106,7 @@ else:
             ),
             "headrace.training.estimator.run_config": "RunConfig",
             "headrace.training.estimator.specs": "EstimatorSpec",
+            "headrace.training.estimator.train_and_evaluate": "train_and_evaluate",
             "headrace.training.estimator.train_specs": "EvalSpec TrainSpec",
             "headrace.training.estimator.warm_start": "WarmStartSettings",
             "headrace.training.hooks.checkpoints": "CheckpointSaverHook CheckpointSaverListener",
@@ -177,4 +179,5 @@ __all__ = [
     "classifier_parse_example_spec",
     "export",
     "regressor_parse_example_spec",
+    "train_and_evaluate",
 ]

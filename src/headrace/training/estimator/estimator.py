@@ -75,7 +75,7 @@ class Estimator:
         self._config = _config_for(config, model_dir)
         self._model_dir: str = self._config.model_dir  # type: ignore[assignment]
         self._session_config = self._config.session_config
-        log.info("Using config: %s", vars(self._config))
+        log.info("Using config: %s", self._config)
         if model_fn is None:
             raise ValueError("model_fn must be provided to Estimator.")
         calls.check_model_fn(model_fn, params)

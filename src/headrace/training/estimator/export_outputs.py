@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from headrace.base import dtypes
 from headrace.codec import protos as pb
+from headrace.graph.operation import Operation
 from headrace.graph.tensor import Tensor
 from headrace.training.saved_model import constants
 from headrace.training.saved_model.signatures import (
@@ -189,7 +190,9 @@ class _SupervisedOutput(ExportOutput):
         return self._metrics
 
     def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> pb.SignatureDef:
-        """For features and labels as they are fed."""
+        """For features and labels as they are fed.  Raises ValueError (nothing is)."""
+        if not receiver_tensors:
+            raise ValueError(f"{self._METHOD} `inputs` cannot be None or empty.")
         outputs: dict[str, Any] = {}
         for some in (self._loss, self._predictions, self._metrics):
             outputs.update(some or {})
@@ -216,7 +219,11 @@ def _metrics_by_name(metrics: Any) -> dict[str, Any]:
     for key, (value, update) in metrics.items():
         name = _named(key, "metrics")
         if not isinstance(value, Tensor):
-            raise ValueError(f"metrics output value must be a Tensor; got {value}.")
+            raise ValueError(f"metrics/{name} output value must be a Tensor; got {value}.")
+        if not isinstance(update, (Tensor, Operation)):
+            raise ValueError(
+                f"metrics/{name} update_op must be a Tensor or Operation; got {update}."
+            )
         full = name if name.split(SEPARATOR, 1)[0] == "metrics" else f"metrics{SEPARATOR}{name}"
         found[f"{full}/value"] = value
         found[f"{full}/update_op"] = _as_tensor(update)

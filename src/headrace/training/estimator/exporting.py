@@ -62,7 +62,8 @@ def signatures_of(
 ) -> dict[str, pb.SignatureDef]:
     """Signatures by key: of each output, with what is fed and with each alternative of that.
 
-    An output that cannot be of what is fed (a classification of other inputs than Examples) has none; that is logged.
+    An output that cannot be of what is fed (a classification of other inputs than Examples; one that needs more) has
+    none; that is logged.
     """
     found: dict[str, pb.SignatureDef] = {}
     refused: dict[str, str] = {}
@@ -73,9 +74,12 @@ def signatures_of(
         for name, output in export_outputs.items():
             key = f"{prefix}{name}"
             try:
-                found[key] = output.as_signature_def(tensors)
+                signature = output.as_signature_def(tensors)
+                _check_fed(signature)
             except ValueError as error:
                 refused[key] = str(error)
+            else:
+                found[key] = signature
     for key, signature in found.items():
         log.info("Signatures INCLUDED in export for %s: %s", signature.method_name, [key])
     for key, why in refused.items():
@@ -83,6 +87,39 @@ def signatures_of(
     if serving and constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY not in found:
         log.warning("Export includes no default signature!")
     return found
+
+
+def _names(infos: Mapping[str, pb.TensorInfo]) -> list[str]:
+    """Of the tensors; a sparse one has three."""
+    found = []
+    for info in infos.values():
+        sparse = info.coo_sparse
+        found += (
+            [info.name]
+            if info.name
+            else [
+                sparse.values_tensor_name,
+                sparse.indices_tensor_name,
+                sparse.dense_shape_tensor_name,
+            ]
+        )
+    return found
+
+
+def _check_fed(signature: pb.SignatureDef) -> None:
+    """Raise ValueError if what comes out needs a placeholder that is not fed."""
+    graph = scopes.get_default_graph()
+    fed = {graph.get_tensor_by_name(name) for name in _names(signature.inputs)}
+    waiting = [graph.get_tensor_by_name(name) for name in _names(signature.outputs)]
+    seen: set[Any] = set()
+    while waiting:
+        tensor = waiting.pop()
+        if tensor in fed or tensor.op in seen:
+            continue
+        seen.add(tensor.op)
+        if tensor.op.type == "Placeholder":
+            raise ValueError(f"it needs {tensor.name}, which is not among what is fed")
+        waiting += tensor.op.inputs
 
 
 def add_graph(

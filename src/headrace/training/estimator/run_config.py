@@ -234,6 +234,13 @@ class RunConfig:
         made._set(**kwargs)
         return made
 
+    def __repr__(self) -> str:
+        values = {
+            name[1:]: " ".join(str(value).split()) if isinstance(value, pb.ConfigProto) else value
+            for name, value in sorted(vars(self).items())
+        }
+        return f"RunConfig({values})"
+
     def __deepcopy__(self, memo: dict[int, Any]) -> RunConfig:
         made = object.__new__(type(self))
         for name, value in vars(self).items():
