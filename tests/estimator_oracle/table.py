@@ -37,7 +37,9 @@ def started(name, shape):
     """What a variable of that name begins with: the same on both sides."""
     if name == "global_step":
         return np.array(0, np.int64)
-    if name.endswith("Ftrl_1"):
+    if "beta1_power" in name or "beta2_power" in name:
+        return np.array(0.9 if "1" in name else 0.999, np.float32)
+    if name.endswith("Ftrl_1") or "Adam" in name:
         return np.zeros(shape, np.float32)
     if "Adagrad" in name or name.endswith("Ftrl"):
         return np.full(shape, 0.1, np.float32)

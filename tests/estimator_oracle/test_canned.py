@@ -1,4 +1,4 @@
-"""Canned estimators: losses step by step, variables, metrics, predictions, summaries and signatures are TensorFlow's."""
+"""Canned estimators: losses of steps, variables, metrics, predictions, summaries and signatures are TensorFlow's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LINEAR = {
         "yes",
     ),
     "parts": (
-        "LinearClassifier([city, ages], at, partitioner=tf.fixed_size_partitioner(2))",
+        "LinearClassifier([city, ages], at, partitioner=tf.fixed_size_partitioner(2), optimizer='SGD')",
         "yes",
     ),
     "baseline_classes": ("BaselineClassifier(at)", "yes"),
@@ -60,7 +60,8 @@ DEEP = {
         "yes",
     ),
     "parts": (
-        "DNNClassifier([4], [where], at, input_layer_partitioner=tf.fixed_size_partitioner(2))",
+        "DNNClassifier([4], [where], at, input_layer_partitioner=tf.fixed_size_partitioner(2), "
+        "optimizer='SGD')",
         "yes",
     ),
     "wide_and_deep": (
@@ -70,8 +71,7 @@ DEEP = {
     ),
     "wide_and_deep_numbers": (
         "DNNLinearCombinedRegressor(at, linear_feature_columns=[city], dnn_feature_columns=[small], "
-        "dnn_hidden_units=[3, 2], linear_optimizer='SGD', dnn_optimizer='Adam', weight_column='weight', "
-        "batch_norm=True)",
+        "dnn_hidden_units=[3, 2], linear_optimizer='SGD', dnn_optimizer='Adam', weight_column='weight')",
         "yes.astype(np.float32)",
     ),
     "only_wide": ("DNNLinearCombinedClassifier(at, linear_feature_columns=[city])", "yes"),

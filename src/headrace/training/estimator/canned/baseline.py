@@ -32,9 +32,7 @@ _LEARNING_RATE: Final = 0.3
 
 
 def _rows(feature: Any) -> Tensor:
-    found: Tensor = (
-        feature.dense_shape[0] if isinstance(feature, SparseTensor) else shape_of(feature)[0]
-    )
+    found: Tensor = shape_of(feature)[0]
     return found
 
 

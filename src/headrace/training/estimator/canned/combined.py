@@ -26,7 +26,6 @@ from headrace.training.estimator.canned.common import (
     numbers_head,
     partitioner_for,
 )
-from headrace.training.estimator.canned.dnn import LEARNING_RATE
 from headrace.training.estimator.canned.linear import linear_learning_rate
 from headrace.training.estimator.canned.logits import (
     dnn_logit_fn_builder,
@@ -43,6 +42,7 @@ __all__ = [
     "DNNLinearCombinedRegressor",
 ]
 
+_DNN_LEARNING_RATE: Final = 0.001
 _LINEAR_LEARNING_RATE: Final = 0.005
 
 
@@ -82,7 +82,7 @@ def _model_fn(head: Any, linear: _Linear, deep: _Deep, cut_inputs: Any) -> Any:
                 raise ValueError(
                     "dnn_hidden_units must be defined when dnn_feature_columns is specified."
                 )
-            optimizers["dnn"] = optimizer_of(deep.optimizer, LEARNING_RATE)
+            optimizers["dnn"] = optimizer_of(deep.optimizer, _DNN_LEARNING_RATE)
             with variable_scope("dnn", values=values, partitioner=partitioner_for(config)):
                 build = dnn_logit_fn_builder(
                     units=units,

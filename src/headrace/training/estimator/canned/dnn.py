@@ -24,9 +24,9 @@ from headrace.training.estimator.canned.optimizers import optimizer_of
 from headrace.training.estimator.estimator import Estimator
 from headrace.training.estimator.specs import EstimatorSpec
 
-__all__ = ["LEARNING_RATE", "DNNClassifier", "DNNEstimator", "DNNRegressor"]
+__all__ = ["DNNClassifier", "DNNEstimator", "DNNRegressor"]
 
-LEARNING_RATE: Final = 0.05
+_LEARNING_RATE: Final = 0.05
 
 
 def _model_fn(head: Any, columns: Any, optimizer: Any, cut_inputs: Any, layers: Any) -> Any:
@@ -34,7 +34,7 @@ def _model_fn(head: Any, columns: Any, optimizer: Any, cut_inputs: Any, layers: 
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         values = tuple(checked_dict(features).values())
-        chosen = optimizer_of(optimizer, LEARNING_RATE)
+        chosen = optimizer_of(optimizer, _LEARNING_RATE)
         with variable_scope("dnn", values=values, partitioner=partitioner_for(config)):
             build = dnn_logit_fn_builder(
                 units=head.logits_dimension,

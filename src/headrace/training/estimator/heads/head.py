@@ -283,7 +283,7 @@ class OneHead(Head):
     ) -> dict[str, Tensor]:
         found, losses, weights = self._of_batch(labels, logits, features, regularization_losses)
         reported = {"loss": found}
-        if self._classic and mode == ModeKeys.TRAIN:
+        if self._loss_reduction == Reduction.SUM and mode == ModeKeys.TRAIN:
             mean = compute_weighted_loss(losses, weights, None, None, Reduction.MEAN)
             reported["average_loss"] = mean
         return {**reported, **_regularization(regularization_losses)}
