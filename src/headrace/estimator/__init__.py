@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.base.lazy import names_of as _names_of
 
 if TYPE_CHECKING:
-    from headrace.estimator import export
+    from headrace.estimator import export, inputs
     from headrace.training.estimator.added_metrics import add_metrics
     from headrace.training.estimator.canned.baseline import (
         BaselineClassifier,
@@ -178,6 +178,7 @@ __all__ = [
     "add_metrics",
     "classifier_parse_example_spec",
     "export",
+    "inputs",
     "regressor_parse_example_spec",
     "train_and_evaluate",
 ]

@@ -16,7 +16,7 @@ from headrace.codec import protos as pb
 from headrace.codec.tensors import make_tensor_proto
 from headrace.library.metrics.means import mean
 from headrace.ops.flow.identities import group
-from headrace.training.contrib.evaluation import evaluate_once
+from headrace.training.contrib.evaluation import evaluate_once, get_or_create_eval_step
 from headrace.training.estimator.run_config import RunConfig
 from headrace.training.estimator.specs import EstimatorSpec
 from headrace.training.hooks.protocol import SessionRunHook
@@ -73,7 +73,10 @@ def run_evaluation(
         )
     values[GLOBAL_STEP] = global_step
     scaffold = spec.scaffold
-    if scaffold.local_init_op is not None:  # metrics have local variables, too
+    if (
+        scaffold.local_init_op is not None
+    ):  # metrics have local variables, too, and what counts steps is one
+        get_or_create_eval_step()
         both = group(scaffold.local_init_op, Scaffold.default_local_init_op())
         scaffold = Scaffold(local_init_op=both, copy_from_scaffold=scaffold)
     found: dict[str, Any] = evaluate_once(

@@ -17,7 +17,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec.tensors import make_ndarray
 from headrace.training.estimator.calls import takes
-from headrace.training.estimator.evaluating import GLOBAL_STEP, LOSS
+from headrace.training.estimator.evaluating import LOSS
 from headrace.training.estimator.exporting import exports_in
 from headrace.training.event_reader import summary_iterator
 
@@ -171,7 +171,7 @@ def _loss_smaller(
 
 
 class BestExporter(_SavedModels):
-    """Exports a model that was evaluated as better than all before it, also before a restart; keeps the newest."""
+    """Exports a model that was evaluated as better than all before it, and the first in any case; keeps the newest."""
 
     def __init__(
         self,
@@ -183,9 +183,9 @@ class BestExporter(_SavedModels):
         as_text: bool = False,
         exports_to_keep: int | None = 5,
     ) -> None:
-        """event_file_pattern: of files in the model's directory with earlier results, which the best is sought in
-        after a restart; None: it is forgotten.  compare_fn(best_eval_result, current_eval_result): whether the current
-        one is better; by default, of smaller loss.  exports_to_keep: None for all.
+        """event_file_pattern: of files in the model's directory with earlier results, among which the best is sought
+        when the first model is exported; None: it is not.  compare_fn(best_eval_result, current_eval_result): whether
+        the current one is better; by default, of smaller loss.  exports_to_keep: None for all.
         Raises ValueError.
         """
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
@@ -223,8 +223,10 @@ class BestExporter(_SavedModels):
             self._best = self._from_events(
                 os.path.join(estimator.model_dir, self._event_file_pattern)
             )
-        if self._best is not None and not self._compare_fn(
-            best_eval_result=self._best, current_eval_result=eval_result
+        if (
+            self._has_exported
+            and self._best is not None
+            and not self._compare_fn(best_eval_result=self._best, current_eval_result=eval_result)
         ):
             return None
         log.info("Performing best model export.")
@@ -259,6 +261,4 @@ def _result_of(event: Any) -> dict[str, Any]:
             found[value.tag] = value.simple_value
         elif value.HasField("tensor") and value.tag != "checkpoint_path":
             found[value.tag] = make_ndarray(value.tensor)
-    if found:
-        found[GLOBAL_STEP] = event.step
     return found

@@ -158,9 +158,13 @@ class RunConfig:
             setattr(self, f"_{name}", value)
 
     def _find_task(self, said: TFConfig) -> None:
-        """Which task this is, of which cluster.  Raises ValueError."""
+        """Which task this is, of which cluster.  Raises ValueError, TypeError."""
+        if said.service is not None and not isinstance(said.service, dict):
+            raise TypeError(
+                f'If "service" is set in TF_CONFIG, it must be a dict. Given {type(said.service)}'
+            )
         self._service = said.service
-        self._evaluation_master = said.eval_session_master or ""
+        self._evaluation_master = ""
         self._cluster_spec = said.cluster
         if not said.cluster:
             if said.task_type not in (None, TaskType.WORKER) or said.task_index not in (None, 0):
@@ -171,6 +175,7 @@ class RunConfig:
             self._task_type, self._task_id = TaskType.WORKER, 0
             self._global_id_in_cluster: int | None = 0
             self._master = said.session_master or ""
+            self._evaluation_master = said.eval_session_master or ""
             self._is_chief = True
             self._num_ps_replicas, self._num_worker_replicas = 0, 1
             return

@@ -50,8 +50,8 @@ def train_and_evaluate(
     """
     for name, value, wanted in (
         ("eval_spec", eval_spec, EvalSpec),
-        ("train_spec", train_spec, TrainSpec),
         ("estimator", estimator, Estimator),
+        ("train_spec", train_spec, TrainSpec),
     ):
         if not isinstance(value, wanted):
             raise TypeError(
