@@ -8,6 +8,7 @@ from headrace.contrib import (
     cluster_resolver,
     crf,
     distributions,
+    estimator,
     feature_column,
     framework,
     layers,
@@ -24,6 +25,7 @@ from headrace.contrib import (
     slim,
     staging,
     summary,
+    tpu,
     training,
 )
 from headrace.unmodified.facade import names_beneath as _names_beneath
@@ -35,6 +37,7 @@ __all__ = [
     "cluster_resolver",
     "crf",
     "distributions",
+    "estimator",
     "feature_column",
     "framework",
     "layers",
@@ -51,5 +54,6 @@ __all__ = [
     "slim",
     "staging",
     "summary",
+    "tpu",
     "training",
 ]
