@@ -48,7 +48,7 @@ class TPUEstimator(Estimator):
         embedding_config_spec: Any = None,
         export_saved_model_api_version: Any = 1,
     ) -> None:
-        """use_tpu: has to be False.  config: of tf.contrib.tpu.  model_fn takes params, and returns either kind of spec.
+        """use_tpu: has to be False.  config: of tf.contrib.tpu.  model_fn takes params and returns either kind of spec.
 
         train_batch_size, eval_batch_size, predict_batch_size: what params["batch_size"] is in each
         mode, which input_fn has to take.  batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu and the rest have no
