@@ -66,7 +66,7 @@ def estimator(params={"rate": 0.01}, **config):
 """
 
 
-def test_losses_checkpoints_events_and_files_of_a_training_are_the_same(agree: Any) -> None:
+def test_smoke_losses_checkpoints_events_and_files_of_a_training_are_the_same(agree: Any) -> None:
     found = agree(
         MODEL
         + """
@@ -86,7 +86,7 @@ result["all losses"], result["last"] = losses, os.path.basename(one.latest_check
     assert len(found["all losses"]) == 15
 
 
-def test_hooks_are_called_in_the_same_order(agree: Any) -> None:
+def test_smoke_hooks_are_called_in_the_same_order(agree: Any) -> None:
     found = agree(
         MODEL
         + """

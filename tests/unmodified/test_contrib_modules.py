@@ -49,7 +49,7 @@ def test_modules_that_are_not_there_say_what_to_use() -> None:
         ("opt", "DropStaleGradientOptimizer", "tf.train.SyncReplicasOptimizer"),
         ("opt", "AGNOptimizer", "tf.train.SyncReplicasOptimizer"),
         ("training", "batch_sequences_with_states", "bucket_by_sequence_length"),
-        ("learn", "Estimator", "MonitoredTrainingSession"),
+        ("learn", "Estimator", "use tf.estimator"),
         ("cudnn_rnn", "CudnnGRU", "CudnnCompatibleGRUCell"),
     ],
 )

@@ -114,7 +114,7 @@ _CONTRIB = {
     "constrained_optimization": "add the constraints to the loss, or project with a variable's constraint=",
     "deprecated": "use tf.summary: scalar, histogram, image, audio, merge",
     "eager": _GRAPHS,
-    "estimator": "write the loop: tf.train.MonitoredTrainingSession, and tf.metrics for evaluation",
+    "estimator": "use tf.estimator, which has its heads, hooks and exporters",
     "factorization": "factorize with tf.nn.embedding_lookup and an optimizer of tf.train",
     "ffmpeg": "decode WAV with tf.audio.decode_wav; other sound outside of the graph, fed or by tf.py_func",
     "fused_conv": "use tf.nn.conv2d, tf.nn.bias_add and tf.nn.relu, which run as one where that is faster",
@@ -173,7 +173,7 @@ _COLUMNS = (
 ).split()
 _LOOK_UP: Final = "look columns up with tf.contrib.lookup and tf.nn.embedding_lookup, and join them with tf.concat"
 _READ: Final = "parse with tf.parse_single_example and batch with tf.train.batch"
-_LEARN: Final = "write the loop: tf.train.MonitoredTrainingSession, and tf.metrics for evaluation"
+_LEARN: Final = "use tf.estimator, which took its place: Estimator, RunConfig, train_and_evaluate, DNN and linear ones"
 _CONTRIB_NAMES = {
     **dict.fromkeys([f"layers.{name}" for name in _COLUMNS], _LOOK_UP),
     **dict.fromkeys(
@@ -276,6 +276,10 @@ ELSEWHERE: Final[dict[str, str]] = {
     ),
     "train.do_quantize_training_on_graphdef": "headrace computes in floats; leave the rewriting out",
     "contrib.tensorrt": "headrace runs graphs as they are; leave the conversion out",
+    **dict.fromkeys(
+        [f"estimator.BoostedTrees{kind}" for kind in ("Classifier", "Regressor", "Estimator")],
+        "its kernels are TensorFlow's own; use tf.estimator.DNNClassifier, DNNLinearCombinedClassifier or their kin",
+    ),
     "contrib.tensor_forest": "its kernels are TensorFlow's own; no part of it is here",
     "contrib.boosted_trees": "its kernels are TensorFlow's own; no part of it is here",
     "contrib.bigtable": "read files: tf.TFRecordReader, tf.TextLineReader",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.base.lazy import names_of as _names_of
 
 if TYPE_CHECKING:
-    from headrace.estimator import export, inputs
+    from headrace.estimator import experimental, export, inputs
     from headrace.training.estimator.added_metrics import add_metrics
     from headrace.training.estimator.canned.baseline import (
         BaselineClassifier,
@@ -177,6 +177,7 @@ __all__ = [
     "WarmStartSettings",
     "add_metrics",
     "classifier_parse_example_spec",
+    "experimental",
     "export",
     "inputs",
     "regressor_parse_example_spec",
