@@ -148,7 +148,9 @@ def in_range(labels: Tensor, n_classes: int, what: str = "Labels") -> Tensor:
     with name_scope(None, "check_label_range", (labels,)):
         high = cast(n_classes - 1, labels.dtype)
         checks = [
-            assert_less_equal(labels, high, message=f"{what} must be <= {n_classes - 1}"),
+            assert_less_equal(
+                labels, high, message=f"{what} must be <= n_classes - 1 = {n_classes - 1}"
+            ),
             assert_non_negative(labels, message=f"{what} must be >= 0"),
         ]
         with control_dependencies(checks):

@@ -155,7 +155,7 @@ class MultiHead(Head):
         """See `Head`."""
         own = [mean_of(f"loss/{head.name}") for head in self._heads]
         if regularization_losses:
-            own.append(mean_of("regularization_loss"))
+            own.append(mean_of(f"regularization_loss/{self.name}"))
         found = {metric.name: metric for metric in own}
         for head in self._heads:
             found.update(head.metrics())
@@ -175,7 +175,7 @@ class MultiHead(Head):
             eval_metrics[f"loss/{name}"].update_state(loss)
         if regularization_losses:
             total = add_n(list(regularization_losses))
-            eval_metrics["regularization_loss"].update_state(total)
+            eval_metrics[f"regularization_loss/{self.name}"].update_state(total)
         for head in self._heads:
             head.update_metrics(eval_metrics, features, by_logit[head.name], by_label[head.name])
         return eval_metrics
