@@ -13,6 +13,7 @@ where = columns.embedding_column(city, 2)
 table = {
     "age": np.array([[15.0], [25.0], [45.0], [65.0], [33.0], [52.0]], np.float32) ,
     "city": np.array([["a"], ["b"], ["c"], ["a"], ["d"], ["b"]]),
+    "town": np.array([["a"], ["b"], ["c"], ["a"], ["d"], ["b"]]),
     "weight": np.array([[1.0], [2.0], [0.5], [0.0], [1.0], [3.0]], np.float32),
 }
 yes = np.array([[0], [1], [1], [0], [1], [0]])
@@ -61,7 +62,8 @@ def begin(make, labels):
 
 def signatures(estimator):
     """Of an export that parses examples: method, dtypes and shapes by name."""
-    spec = columns.make_parse_example_spec([age, city, columns.numeric_column("weight")])
+    spec = columns.make_parse_example_spec([
+        age, city, columns.categorical_column_with_vocabulary_list("town", ["a"]), columns.numeric_column("weight")])
     receiver = tf.estimator.export.build_parsing_serving_input_receiver_fn(spec)
     path = estimator.export_saved_model(os.path.join(folder, "export"), receiver)
     with tf.Graph().as_default(), tf.Session() as sess:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
 
+import headrace as tf
+from tests.estimator_oracle.runner import differences, executed, plain
 from tests.estimator_oracle.table import TABLE
 
 LINEAR = {
@@ -64,6 +67,11 @@ DEEP = {
         "optimizer='SGD')",
         "yes",
     ),
+    "shared_embeddings": (
+        "DNNClassifier([3], columns.shared_embedding_columns([city, columns.categorical_column_with_vocabulary_list("
+        "'town', ['c', 'a', 'b'])], 2), at, optimizer='SGD')",
+        "yes",
+    ),
     "wide_and_deep": (
         "DNNLinearCombinedClassifier(at, linear_feature_columns=[ages, city, crossed], "
         "dnn_feature_columns=[small, where], dnn_hidden_units=[4], n_classes=3)",
@@ -98,3 +106,64 @@ def test_linear_models_and_baselines_learn_what_tensorflows_do(agree: Any, name:
 @pytest.mark.parametrize("name", DEEP)
 def test_networks_that_begin_alike_learn_what_tensorflows_do(agree: Any, name: str) -> None:
     look(agree, *DEEP[name], start=True)
+
+
+WIDE_AND_DEEP = """DNNLinearCombinedClassifier(
+    at, linear_feature_columns=[ages, city, crossed], dnn_feature_columns=[small, where], dnn_hidden_units=[4, 3],
+    config=tf.estimator.RunConfig(tf_random_seed=3))"""
+SHARED = """DNNRegressor(
+    [3], columns.shared_embedding_columns(
+        [city, columns.categorical_column_with_vocabulary_list("town", ["b", "c", "a"])], 2), at,
+    input_layer_partitioner=tf.fixed_size_partitioner(2))"""
+
+
+@pytest.mark.parametrize("made", [WIDE_AND_DEEP, SHARED], ids=["wide_and_deep", "shared_in_parts"])
+@pytest.mark.parametrize("begins", ["ours", "theirs"])
+def test_a_model_goes_on_from_the_others_checkpoint(
+    both: Any, tmp_path: Any, made: str, begins: str
+) -> None:
+    """Three steps there and three here are six there."""
+    program = f"""{TABLE}
+make = lambda at: tf.estimator.{made}
+estimator = make(os.path.join(folder, "model"))
+result = []
+for steps in lengths:
+    losses = Losses()
+    estimator.train(again(1.0 * yes if "Regressor" in type(estimator).__name__ else yes), steps=steps, hooks=[losses])
+    result.append(losses.found)
+names = [name for name in estimator.get_variable_names() if "/t_" not in name]  # slots of parts are no whole tensors
+result.append({name: estimator.get_variable_value(name) for name in names})
+"""
+
+    def run(side: str, folder: Any, lengths: list[int]) -> Any:
+        if side == "ours":
+            return executed(program, tf, str(folder), {"lengths": lengths})
+        return both.peer.run(program, str(folder), {"lengths": lengths})
+
+    other = "theirs" if begins == "ours" else "ours"
+    run(begins, tmp_path / "a", [3])
+    shutil.copytree(tmp_path / "a" / "model", tmp_path / "b" / "model")
+    wanted, found = run(begins, tmp_path / "a", [3]), run(other, tmp_path / "b", [3])
+    assert not [*differences(plain(found), plain(wanted), 2e-4, 2e-5, "result")]
+
+
+def test_a_model_begins_warm_with_what_another_has_learned(agree: Any) -> None:
+    agree(
+        f"""{TABLE}
+def of(at, **more):
+    return tf.estimator.DNNClassifier([4, 3], [small, which], at, optimizer="SGD", **more)
+first = begin(of, yes)
+first.train(again(yes), steps=2)
+result = []
+for settings in (
+    first.model_dir,
+    tf.estimator.WarmStartSettings(first.latest_checkpoint(), vars_to_warm_start=".*"),
+):
+    losses = Losses()
+    second = of(os.path.join(folder, f"second{{len(result)}}"), warm_start_from=settings)
+    second.train(again(yes), steps=2, hooks=[losses])
+    result.append([losses.found, variables(second.latest_checkpoint())])
+""",
+        rtol=2e-4,
+        atol=2e-5,
+    )
