@@ -132,7 +132,7 @@ for steps in lengths:
     estimator.train(again(1.0 * yes if "Regressor" in type(estimator).__name__ else yes), steps=steps, hooks=[losses])
     result.append(losses.found)
 names = [name for name in estimator.get_variable_names() if "/t_" not in name]  # slots of parts are no whole tensors
-result.append({name: estimator.get_variable_value(name) for name in names})
+result.append({{name: estimator.get_variable_value(name) for name in names}})
 """
 
     def run(side: str, folder: Any, lengths: list[int]) -> Any:
