@@ -8,6 +8,7 @@ from benchmarks.rows import (  # noqa: F401  (they register their rows)
     checkpoints,
     contention,
     datasets,
+    estimators,
     fanout,
     footprint,
     graphs,
@@ -37,6 +38,7 @@ AREAS = (
     "summaries",
     "checkpoints",
     "sessions",
+    "estimators",
 )
 """The table's sections, in order."""
 
