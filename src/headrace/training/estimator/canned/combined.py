@@ -58,6 +58,27 @@ class _Deep(NamedTuple):
     layers: dict[str, Any]
 
 
+def _linear(columns: Any, optimizer: Any, combiner: str) -> _Linear:
+    return _Linear(tuple(columns or ()), optimizer, combiner)
+
+
+def _deep(
+    columns: Any,
+    optimizer: Any,
+    hidden_units: Sequence[int] | None,
+    activation_fn: Any,
+    dropout: float | None,
+    batch_norm: bool,
+) -> _Deep:
+    layers = {
+        "hidden_units": hidden_units,
+        "activation_fn": activation_fn,
+        "dropout": dropout,
+        "batch_norm": batch_norm,
+    }
+    return _Deep(tuple(columns or ()), optimizer, layers)
+
+
 def _check(linear: _Linear, deep: _Deep) -> None:
     if not linear.columns and not deep.columns:
         raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
@@ -143,16 +164,14 @@ class DNNLinearCombinedEstimator(Estimator):
         self._init(
             head,
             model_dir,
-            _Linear(tuple(linear_feature_columns or ()), linear_optimizer, linear_sparse_combiner),
-            _Deep(
-                tuple(dnn_feature_columns or ()),
+            _linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner),
+            _deep(
+                dnn_feature_columns,
                 dnn_optimizer,
-                {
-                    "hidden_units": dnn_hidden_units,
-                    "activation_fn": dnn_activation_fn,
-                    "dropout": dnn_dropout,
-                    "batch_norm": batch_norm,
-                },
+                dnn_hidden_units,
+                dnn_activation_fn,
+                dnn_dropout,
+                batch_norm,
             ),
             input_layer_partitioner,
             config,
@@ -204,16 +223,14 @@ class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
         self._init(
             classes_head(n_classes, weight_column, label_vocabulary, loss_reduction),
             model_dir,
-            _Linear(tuple(linear_feature_columns or ()), linear_optimizer, linear_sparse_combiner),
-            _Deep(
-                tuple(dnn_feature_columns or ()),
+            _linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner),
+            _deep(
+                dnn_feature_columns,
                 dnn_optimizer,
-                {
-                    "hidden_units": dnn_hidden_units,
-                    "activation_fn": dnn_activation_fn,
-                    "dropout": dnn_dropout,
-                    "batch_norm": batch_norm,
-                },
+                dnn_hidden_units,
+                dnn_activation_fn,
+                dnn_dropout,
+                batch_norm,
             ),
             input_layer_partitioner,
             config,
@@ -250,16 +267,14 @@ class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
         self._init(
             numbers_head(label_dimension, weight_column, loss_reduction),
             model_dir,
-            _Linear(tuple(linear_feature_columns or ()), linear_optimizer, linear_sparse_combiner),
-            _Deep(
-                tuple(dnn_feature_columns or ()),
+            _linear(linear_feature_columns, linear_optimizer, linear_sparse_combiner),
+            _deep(
+                dnn_feature_columns,
                 dnn_optimizer,
-                {
-                    "hidden_units": dnn_hidden_units,
-                    "activation_fn": dnn_activation_fn,
-                    "dropout": dnn_dropout,
-                    "batch_norm": batch_norm,
-                },
+                dnn_hidden_units,
+                dnn_activation_fn,
+                dnn_dropout,
+                batch_norm,
             ),
             input_layer_partitioner,
             config,
