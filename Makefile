@@ -35,7 +35,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-kernels check bench bench-neighbours bench-scaling fuzz mutate soak large protos oracle estimator estimator-smoke clean
+.PHONY: demo test test-kernels check browser bench bench-neighbours bench-scaling fuzz mutate soak large protos oracle estimator estimator-smoke clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -44,7 +44,7 @@ demo: $(VENV)/installed
 # Without TensorFlow, even where there is one: what needs it is in `make oracle`.
 test: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON -u HEADRACE_ESTIMATOR_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests \
-		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle $(ARGS)
+		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle --ignore=tests/browser $(ARGS)
 
 test-kernels: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON OPENBLAS_CORETYPE=$(KERNEL) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(VECTORS)')" \
@@ -55,6 +55,12 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py
+
+# The page in a headless Chromium, which is installed where there is none and apt-get may.
+browser: $(VENV)/installed-browser
+	@for name in $$HEADRACE_CHROMIUM chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+		echo "installing Chromium" && apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null
+	@$(BIN)/python -m pytest tests/browser $(ARGS)
 
 oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m pytest $(wildcard tests/oracle tests/interop) $(ARGS)
@@ -117,6 +123,11 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo "installing the tools for tests and checks into $(VENV)"
 	@$(BIN)/python $(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/installed-browser: $(VENV)/installed-dev
+	@echo "installing playwright and axe-core into $(VENV)"
+	@$(BIN)/python $(PIP) -e '.[browser]'
 	@touch $@
 
 $(VENV)/installed-plots: $(VENV)/installed-dev

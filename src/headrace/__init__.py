@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import environ as _environ
 from typing import TYPE_CHECKING
 
 from headrace.base.device_spec import DeviceSpec
@@ -1275,3 +1276,6 @@ __all__ = [
     "zeta",
 ]
 __all__ += _dtypes
+
+if _environ.get("HEADRACE_LOG"):
+    import headrace.base.structured_log as _structured_log  # noqa: F401

@@ -78,25 +78,37 @@ def queue_key(task: pb.TaskState, queue: pb.ResourceState) -> QueueKey:
     return task.task, queue.container, queue.session, queue.name
 
 
+def address_of(target: str) -> str:
+    """HOST:PORT of grpc://HOST:PORT, whose scheme may be left out.  Raises UsageError."""
+    address = target.removeprefix("grpc://").rstrip("/")
+    host, colon, port = address.rpartition(":")
+    if not host or not colon or not port.isdecimal():
+        raise UsageError(f"{target!r} is not grpc://HOST:PORT")
+    return address
+
+
 class Observer:
     """Asks the master at a target; a context manager."""
 
     def __init__(self, target: str) -> None:
         """Raises UsageError if `target` is not grpc://HOST:PORT (the scheme may be left out)."""
-        address = target.removeprefix("grpc://").rstrip("/")
-        host, colon, port = address.rpartition(":")
-        if not host or not colon or not port.isdecimal():
-            raise UsageError(f"{target!r} is not grpc://HOST:PORT")
+        address = address_of(target)
         self.target = f"grpc://{address}"
         self._pool = GrowingPool("headrace inspect")
         self._master: Peer = connect(address, "master", self._pool, "the server")
         self._latest: Snapshot | None = None
 
-    def look(self) -> Snapshot:
-        """What there is now.  Raises CommandError if the server does not answer or cannot say."""
+    def look(self, count_for_s: float = 0.0) -> Snapshot:
+        """What there is now.  Raises CommandError if the server does not answer or cannot say.
+
+        count_for_s: how long tasks are to count their steps from now on.
+        """
         try:
             with Scope(LIMITS.server_answers_within_s) as scope:
-                method, request = methods.INSPECT_CLUSTER, pb.InspectRequest()
+                method, request = (
+                    methods.INSPECT_CLUSTER,
+                    pb.InspectRequest(count_for_s=count_for_s),
+                )
                 reply = self._master.call(method, request, scope)
                 tasks = list(answer(self._master, method, request, reply, scope).task)
         except errors.UnimplementedError:
