@@ -16,6 +16,7 @@ TF_KERAS := tf-keras==2.21.*
 # The last that has tf.estimator, and a Python that it runs on.
 TENSORFLOW_ESTIMATOR := tensorflow-cpu==2.15.*
 ESTIMATOR_PYTHON ?= $(shell command -v python3.11 || command -v python3.10)
+SCHEMAS := 'kubernetes-validate>=1.33' 'kubeflow-trainer-api>=2'
 # Its generated code runs with protobuf 6.30 to 7.x; pyproject.toml says the same.
 PROTOC := grpcio-tools==1.72.2
 
@@ -35,7 +36,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-kernels check browser bench bench-neighbours bench-scaling fuzz mutate soak large protos oracle estimator estimator-smoke clean
+.PHONY: demo test test-kernels check browser bench bench-neighbours bench-scaling fuzz mutate soak large k8s slurm protos oracle estimator estimator-smoke clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -44,7 +45,7 @@ demo: $(VENV)/installed
 # Without TensorFlow, even where there is one: what needs it is in `make oracle`.
 test: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON -u HEADRACE_ESTIMATOR_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests \
-		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle --ignore=tests/browser $(ARGS)
+		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle --ignore=tests/browser --ignore=tests/engines $(ARGS)
 
 test-kernels: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON OPENBLAS_CORETYPE=$(KERNEL) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(VECTORS)')" \
@@ -90,6 +91,16 @@ bench-scaling: $(VENV)/installed-plots $(HEADRACE_ORACLE_PYTHON)
 mutate: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.mutation $(ARGS)
 
+# Kubernetes' schemas, JobSet's classes that are made of its own, and a kubelet that is played.
+k8s: $(VENV)/installed-k8s
+	@$(BIN)/python -m pytest tests/engines/test_kubernetes.py $(ARGS)
+
+# A step and a requeued job of a Slurm on the loopback; root, and Debian's packages, which it installs.
+slurm: $(VENV)/installed-dev
+	@command -v slurmctld munged >/dev/null || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends slurm-wlm munge; }
+	@$(BIN)/python -m pytest tests/engines/test_slurm.py $(ARGS)
+
 # Until stopped, or until something fails; ARGS="--help" tells how to choose.
 fuzz: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.fuzz $(ARGS)
@@ -133,6 +144,11 @@ $(VENV)/installed-browser: $(VENV)/installed-dev
 $(VENV)/installed-plots: $(VENV)/installed-dev
 	@echo "installing matplotlib into $(VENV)"
 	@$(BIN)/python $(PIP) -e '.[plots]'
+	@touch $@
+
+$(VENV)/installed-k8s: $(VENV)/installed-dev
+	@echo "installing Kubernetes' schemas into $(VENV)"
+	@$(BIN)/python $(PIP) $(SCHEMAS)
 	@touch $@
 
 # pip last: the interpreter's time stamp says that TensorFlow is there.
