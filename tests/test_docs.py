@@ -75,7 +75,11 @@ def test_variables_of_the_environment_are_those_of_the_documents() -> None:
         name for path in ROOT.glob("src/**/*.py") for name in pattern.findall(path.read_text())
     }
     named = {name for doc in DOCS for name in pattern.findall(doc.read_text())}
-    of_makefile = {"HEADRACE_ORACLE_PYTHON", "HEADRACE_ESTIMATOR_ORACLE_PYTHON", "HEADRACE_CHROMIUM"}
+    of_makefile = {
+        "HEADRACE_ORACLE_PYTHON",
+        "HEADRACE_ESTIMATOR_ORACLE_PYTHON",
+        "HEADRACE_CHROMIUM",
+    }
     assert named - source == of_makefile
     operations = pattern.findall((ROOT / "docs" / "operations.md").read_text())
     assert source - set(operations) == {"HEADRACE_VERSION"}  # a number in the source

@@ -1,4 +1,4 @@
-"""Feature columns: lines of a table to what a network reads; a step of a wide-and-deep model; beside TensorFlow 2.15."""
+"""Feature columns, beside TensorFlow 2.15: lines of a table to what a network reads; a step of a wide-and-deep model."""
 
 from __future__ import annotations
 

@@ -248,10 +248,10 @@ def _iterators(snapshot: Snapshot, most: int | None) -> list[Part]:
     columns = ["task", "~iterator", "~stage", ">elements", ">bytes", "waiting"]
     rows: list[Row] = []
     for task, each in snapshot.resources:
-        first: list[Cell] = [_task(task.task), _name(each)]
+        first: list[Cell] = [short_task(task.task), _name(each)]
         for stage in each.stage:
             of = f"/{stage.most}" if stage.most else ""
-            held = [f"{stage.elements}{of}", _bytes(stage.bytes)] if stage.holds else ["", ""]
+            held = [f"{stage.elements}{of}", bytes_of(stage.bytes)] if stage.holds else ["", ""]
             rows.append([*first, stage.label, *held, _waiting(each) if first[0] else ""])
             first = ["", ""]
     return _table("Iterators", columns, rows, most)
