@@ -450,6 +450,7 @@ if TYPE_CHECKING:
         distributions,
         dtypes,
         errors,
+        estimator,
         feature_column,
         flags,
         gfile,
@@ -562,6 +563,7 @@ if TYPE_CHECKING:
     )
     from headrace.ops.array.rolling import roll
     from headrace.ops.array.searching import unravel_index
+    from headrace.ops.flow.batch_functions import nondifferentiable_batch_function
     from headrace.ops.flow.markers import guarantee_const, timestamp
     from headrace.ops.image.patches import extract_image_patches, extract_volume_patches
     from headrace.ops.linalg.decompositions import qr, self_adjoint_eig, self_adjoint_eigvals, svd
@@ -619,6 +621,7 @@ else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
+            "headrace.ops.flow.batch_functions": "nondifferentiable_batch_function",
             "headrace.ops.quantization.ranges": "dequantize quantize quantize_v2 quantized_concat",
             "headrace.ops.quantization.fake": (
                 "fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars "
@@ -899,6 +902,7 @@ __all__ = [
     "erf",
     "erfc",
     "errors",
+    "estimator",
     "executing_eagerly",
     "executing_eagerly_outside_functions",
     "exp",
@@ -1043,6 +1047,7 @@ __all__ = [
     "no_gradient",
     "no_op",
     "no_regularizer",
+    "nondifferentiable_batch_function",
     "norm",
     "not_equal",
     "numpy_function",

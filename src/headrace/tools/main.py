@@ -30,6 +30,7 @@ from headrace.tools.commands import (
 from headrace.tools.dashboard import command as _dashboard  # noqa: F401  (registers its command)
 from headrace.tools.demo import command as _demo  # noqa: F401  (registers its command)
 from headrace.tools.inspection import run as _inspection  # noqa: F401  (registers its commands)
+from headrace.tools.kubernetes import command as _k8s  # noqa: F401  (registers its command)
 from headrace.tools.launch import command as _launch  # noqa: F401  (registers its command)
 from headrace.tools.profiling import command as _profile  # noqa: F401  (registers its command)
 

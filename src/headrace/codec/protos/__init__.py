@@ -257,6 +257,7 @@ if TYPE_CHECKING:
         SendTensorRequest,
         SendTensorResponse,
         SessionState,
+        StageState,
         StepCounts,
         TaskState,
         TraceOpts,
@@ -385,8 +386,8 @@ else:
                 RegisterGraphResponse ReleaseCallableRequest ReleaseCallableResponse
                 ResetRequest ResetResponse ResourceState RunCallableRequest RunCallableResponse
                 RunGraphRequest RunGraphResponse RunStepRequest RunStepResponse
-                SendTensorRequest SendTensorResponse SessionState StepCounts TaskState TraceOpts
-                TracingRequest TracingResponse TrafficState WaiterState
+                SendTensorRequest SendTensorResponse SessionState StageState StepCounts
+                TaskState TraceOpts TracingRequest TracingResponse TrafficState WaiterState
             """,
             "headrace.codec.protos.training_pb2": """
                 DATA_CLASS_BLOB_SEQUENCE DATA_CLASS_SCALAR DATA_CLASS_TENSOR DATA_CLASS_UNKNOWN
@@ -459,11 +460,11 @@ __all__ = [
     "RunStepResponse", "SaveSliceInfoDef", "SavedModel", "SavedSlice", "SavedSliceMeta",
     "SavedTensorSliceMeta", "SavedTensorSlices", "SaverDef", "ScopedAllocatorOptions",
     "SendTensorRequest", "SendTensorResponse", "SequenceExample", "ServerDef", "SessionLog",
-    "SessionMetadata", "SessionState", "SignatureDef", "SourceMetadata", "StepCounts", "StepStats",
-    "StructuredValue", "Summary", "SummaryDescription", "SummaryMetadata", "TFProfTensorProto",
-    "TaggedRunMetadata", "TaskDeviceFilters", "TaskState", "TensorConnection", "TensorDescription",
-    "TensorInfo", "TensorProto", "TensorShapeProto", "TensorSliceProto", "TensorSpecProto",
-    "ThreadPoolOptionProto", "TraceOpts", "TracingRequest", "TracingResponse",
+    "SessionMetadata", "SessionState", "SignatureDef", "SourceMetadata", "StageState", "StepCounts",
+    "StepStats", "StructuredValue", "Summary", "SummaryDescription", "SummaryMetadata",
+    "TFProfTensorProto", "TaggedRunMetadata", "TaskDeviceFilters", "TaskState", "TensorConnection",
+    "TensorDescription", "TensorInfo", "TensorProto", "TensorShapeProto", "TensorSliceProto",
+    "TensorSpecProto", "ThreadPoolOptionProto", "TraceOpts", "TracingRequest", "TracingResponse",
     "TrackableObjectGraph", "TrafficState", "Tuple", "TupleValue", "TypeSpecProto", "ValuesDef",
     "VariableAggregation", "VariableDef", "VariableSynchronization", "VariantTensorDataProto",
     "VerifierConfig", "VersionDef", "WaiterState", "WhileContextDef",

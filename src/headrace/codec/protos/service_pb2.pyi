@@ -824,7 +824,7 @@ class SessionState(_message.Message):
     def __init__(self, handle: _Optional[str] = ..., client: _Optional[str] = ..., age_s: _Optional[float] = ..., nodes: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class ResourceState(_message.Message):
-    __slots__ = ("kind", "name", "container", "session", "state", "dtype", "shape", "bytes", "initialized", "component", "size", "set_aside", "capacity", "min_after_dequeue", "closed", "entered", "waiter", "contributor", "taker")
+    __slots__ = ("kind", "name", "container", "session", "state", "dtype", "shape", "bytes", "initialized", "component", "size", "set_aside", "capacity", "min_after_dequeue", "closed", "entered", "waiter", "contributor", "taker", "stage")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -844,6 +844,7 @@ class ResourceState(_message.Message):
     WAITER_FIELD_NUMBER: _ClassVar[int]
     CONTRIBUTOR_FIELD_NUMBER: _ClassVar[int]
     TAKER_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
     kind: str
     name: str
     container: str
@@ -863,7 +864,22 @@ class ResourceState(_message.Message):
     waiter: _containers.RepeatedCompositeFieldContainer[WaiterState]
     contributor: _containers.RepeatedCompositeFieldContainer[ContributorState]
     taker: _containers.RepeatedCompositeFieldContainer[ContributorState]
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., container: _Optional[str] = ..., session: _Optional[str] = ..., state: _Optional[str] = ..., dtype: _Optional[_Union[_framework_pb2.DataType, str]] = ..., shape: _Optional[_Union[_framework_pb2.TensorShapeProto, _Mapping]] = ..., bytes: _Optional[int] = ..., initialized: bool = ..., component: _Optional[_Iterable[_Union[_framework_pb2.DataType, str]]] = ..., size: _Optional[int] = ..., set_aside: _Optional[int] = ..., capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., closed: bool = ..., entered: _Optional[int] = ..., waiter: _Optional[_Iterable[_Union[WaiterState, _Mapping]]] = ..., contributor: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., taker: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ...) -> None: ...
+    stage: _containers.RepeatedCompositeFieldContainer[StageState]
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., container: _Optional[str] = ..., session: _Optional[str] = ..., state: _Optional[str] = ..., dtype: _Optional[_Union[_framework_pb2.DataType, str]] = ..., shape: _Optional[_Union[_framework_pb2.TensorShapeProto, _Mapping]] = ..., bytes: _Optional[int] = ..., initialized: bool = ..., component: _Optional[_Iterable[_Union[_framework_pb2.DataType, str]]] = ..., size: _Optional[int] = ..., set_aside: _Optional[int] = ..., capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., closed: bool = ..., entered: _Optional[int] = ..., waiter: _Optional[_Iterable[_Union[WaiterState, _Mapping]]] = ..., contributor: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., taker: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., stage: _Optional[_Iterable[_Union[StageState, _Mapping]]] = ...) -> None: ...
+
+class StageState(_message.Message):
+    __slots__ = ("label", "holds", "elements", "most", "bytes")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    holds: bool
+    elements: int
+    most: int
+    bytes: int
+    def __init__(self, label: _Optional[str] = ..., holds: bool = ..., elements: _Optional[int] = ..., most: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class ContributorState(_message.Message):
     __slots__ = ("session", "task", "there", "ago_s")

@@ -27,6 +27,7 @@ from headrace.serve.rpc.encoding import INLINE
 from headrace.serve.rpc.gather import Begun
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import Method
+from headrace.serve.rpc.names import grpc_target
 from headrace.serve.rpc.options import max_message_bytes
 from headrace.serve.rpc.peer import peer_name
 from headrace.serve.rpc.security import Security, chosen
@@ -72,6 +73,8 @@ class GrpcPeer:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.min_reconnect_backoff_ms", round(connect_within_s * 1000)),
             ("grpc.max_reconnect_backoff_ms", 250),
+            # A task that was moved has another address under its name; by default that is asked for every 30 s at most.
+            ("grpc.dns_min_time_between_resolutions_ms", 100),
             ("grpc.enable_http_proxy", 0),
             ("grpc.use_local_subchannel_pool", 1),
         ]
@@ -79,9 +82,9 @@ class GrpcPeer:
             credentials = grpc.ssl_channel_credentials(
                 trusting.authorities, trusting.key, trusting.certificate
             )
-            self._channel = grpc.secure_channel(address, credentials, options=options)
+            self._channel = grpc.secure_channel(grpc_target(address), credentials, options=options)
         else:
-            self._channel = grpc.insecure_channel(address, options=options)
+            self._channel = grpc.insecure_channel(grpc_target(address), options=options)
         token = trusting.token
         self._shown = ((TOKEN_KEY, token),) if token else ()
         self._stubs: dict[str, Any] = {}

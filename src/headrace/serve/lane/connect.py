@@ -19,6 +19,7 @@ from headrace.run.scope import Scope
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.unix_socket import address_of
 from headrace.serve.lane.wire import PROOF, UNTRUSTED_BYTES, checked_handshake, host_id
+from headrace.serve.rpc import names
 from headrace.serve.rpc.security import Security, new_nonce
 from headrace.serve.rpc.status import from_bytes
 from headrace.serve.rpc.traffic import Traffic
@@ -172,12 +173,8 @@ class Connector:
         if _has_unix(lane):
             found.append((int(socket.AF_UNIX), lane.unix_path))
         if lane.tcp_port:
-            host = self._host.strip("[]")
             with contextlib.suppress(OSError):
-                for family, *_, address in socket.getaddrinfo(
-                    host, lane.tcp_port, type=socket.SOCK_STREAM
-                ):
-                    found.append((int(family), address))
+                found += names.resolved(self._host, lane.tcp_port)
         return found
 
 

@@ -68,6 +68,11 @@ def is_variable(resource: pb.ResourceState) -> bool:
     return resource.dtype != pb.DT_INVALID
 
 
+def is_iterator(resource: pb.ResourceState) -> bool:
+    """Whether a resource is one that has begun."""
+    return bool(resource.stage)
+
+
 def queue_key(task: pb.TaskState, queue: pb.ResourceState) -> QueueKey:
     """What a queue is known by."""
     return task.task, queue.container, queue.session, queue.name
@@ -243,7 +248,18 @@ def _waiters(resource: pb.ResourceState) -> list[dict[str, Any]]:
 
 
 def _other(resource: pb.ResourceState) -> dict[str, Any]:
-    return _named(resource) | {"state": resource.state, "waiting": _waiters(resource)}
+    found = _named(resource) | {"state": resource.state, "waiting": _waiters(resource)}
+    if is_iterator(resource):
+        found["stages"] = [
+            {
+                "stage": stage.label,
+                "elements": stage.elements if stage.holds else None,
+                "most": stage.most or None,
+                "bytes": stage.bytes if stage.holds else None,
+            }
+            for stage in resource.stage
+        ]
+    return found
 
 
 def _blocked(step: BlockedStep) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from headrace.tools.inspection.layout import Cell, Line, Part, grid, line
 from headrace.tools.inspection.snapshot import (
     Rates,
     Snapshot,
+    is_iterator,
     is_queue,
     is_variable,
     queue_key,
@@ -46,6 +47,7 @@ def everything(snapshot: Snapshot, width: int, most_rows: int | None = _MOST_ROW
         _containers(snapshot, most_rows),
         _variables(snapshot, most_rows),
         queues(snapshot, width, most_rows),
+        _iterators(snapshot, most_rows),
         _others(snapshot, most_rows),
         blocked(snapshot.blocked(), most_rows),
     )
@@ -241,12 +243,26 @@ def queues(
     return _table("Queues", columns, rows, most)
 
 
+def _iterators(snapshot: Snapshot, most: int | None) -> list[Part]:
+    """Their stages, the last one first."""
+    columns = ["task", "~iterator", "~stage", ">elements", ">bytes", "waiting"]
+    rows: list[Row] = []
+    for task, each in snapshot.resources:
+        first: list[Cell] = [short_task(task.task), _name(each)]
+        for stage in each.stage:
+            of = f"/{stage.most}" if stage.most else ""
+            held = [f"{stage.elements}{of}", bytes_of(stage.bytes)] if stage.holds else ["", ""]
+            rows.append([*first, stage.label, *held, _waiting(each) if first[0] else ""])
+            first = ["", ""]
+    return _table("Iterators", columns, rows, most)
+
+
 def _others(snapshot: Snapshot, most: int | None) -> list[Part]:
     columns = ["task", "~kind", "~name", "~state"]
     rows: list[Row] = [
         [short_task(task.task), each.kind, _name(each), each.state]
         for task, each in snapshot.resources
-        if not is_queue(each) and not is_variable(each)
+        if not is_queue(each) and not is_variable(each) and not is_iterator(each)
     ]
     return _table("Others", columns, rows, most)
 
