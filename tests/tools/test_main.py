@@ -78,7 +78,7 @@ def test_without_a_command_the_overview_goes_to_stderr() -> None:
         (
             "xyzzy",
             "there is no command 'xyzzy'; there are check, dashboard, demo, explain, health, inspect, "
-            "launch, profile, run, serve, token, top.",
+            "k8s, launch, profile, run, serve, token, top.",
         ),
     ],
 )
