@@ -10,6 +10,7 @@ from benchmarks.rows import (  # noqa: F401  (they register their rows)
     datasets,
     estimators,
     fanout,
+    feature_columns,
     footprint,
     graphs,
     local,
@@ -39,6 +40,7 @@ AREAS = (
     "checkpoints",
     "sessions",
     "estimators",
+    "feature_columns",
 )
 """The table's sections, in order."""
 

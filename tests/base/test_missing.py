@@ -37,7 +37,7 @@ SAID = [
     ("contrib.optimizer_v2", "use tf.train's optimizers"),
     ("contrib.gan", "train two losses"),
     ("estimator.BoostedTreesClassifier", "use tf.estimator.DNNClassifier"),
-    ("contrib.estimator", "use tf.estimator"),
+    ("contrib.estimator.replicate_model_fn", "use tf.estimator"),
     # nothing is near
     ("foo", "headrace does not have tf.foo\n"),
     ("train.foo", "headrace does not have tf.train.foo\n"),
