@@ -166,7 +166,9 @@ def estimator_predictions(tf: Any, bench: Bench) -> None:
         predictions = one.predict(_input_fn(tf, SMALL))
         rates = []
         end = time.perf_counter() + bench.seconds
-        while len(rates) < ROUNDS or time.perf_counter() < end:  # in this thread, as TensorFlow wants it
+        while (
+            len(rates) < ROUNDS or time.perf_counter() < end
+        ):  # in this thread, as TensorFlow wants it
             start = time.perf_counter()
             for _ in range(EXAMPLES):
                 next(predictions)

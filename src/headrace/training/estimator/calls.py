@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from headrace.base.traits import MAY_WAIT
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.library.data.datasets import Dataset
@@ -124,10 +125,7 @@ def warn_if_endless() -> None:
     graph = scopes.get_default_graph()
     if graph.get_collection(GraphKeys.QUEUE_RUNNERS):
         return
-    if any(
-        operation.type in ("Iterator", "IteratorV2", "OneShotIterator")
-        for operation in graph.get_operations()
-    ):
+    if any(MAY_WAIT in operation.traits for operation in graph.get_operations()):
         return
     log.warning(
         "Input graph does not use tf.data.Dataset or contain a QueueRunner. That means predict yields forever. This is "

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headrace.base import errors
+from headrace.base.traits import PLACEHOLDER
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
@@ -117,7 +118,7 @@ def _check_fed(signature: pb.SignatureDef) -> None:
         if tensor in fed or tensor.op in seen:
             continue
         seen.add(tensor.op)
-        if tensor.op.type == "Placeholder":
+        if PLACEHOLDER in tensor.op.traits and not tensor.op.inputs:
             raise ValueError(f"it needs {tensor.name}, which is not among what is fed")
         waiting += tensor.op.inputs
 
