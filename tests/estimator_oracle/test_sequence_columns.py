@@ -54,8 +54,10 @@ CASES = [
 ERRORS = [
     ("found(features, columns.embedding_column(plain, 2))", "In embedding_column: a_embedding."),
     ("found(features, columns.indicator_column(plain))", "In indicator_column: a_indicator."),
-    ("columns.input_layer({'a': [[1]]}, [columns.embedding_column(a, 2)])", "must not be of type _SequenceCategoricalColumn."),
-    ("columns.input_layer({'a': [[1]]}, [columns.indicator_column(a)])", "must not be of type _SequenceCategoricalColumn."),
+    ("columns.input_layer({'a': [[1]]}, [columns.embedding_column(a, 2)])",
+     "must not be of type _SequenceCategoricalColumn."),
+    ("columns.input_layer({'a': [[1]]}, [columns.indicator_column(a)])",
+     "must not be of type _SequenceCategoricalColumn."),
     ("found({'n': lambda: tf.ones([2, 3])}, number)", "Input must be a SparseTensor"),
     ("columns.sequence_numeric_column('n', shape=(0,))", "shape dimensions must be greater than 0."),
     ("columns.sequence_numeric_column('n', shape=(2.0,))", "shape dimensions must be integer."),
