@@ -16,6 +16,7 @@ TF_KERAS := tf-keras==2.21.*
 # The last that has tf.estimator, and a Python that it runs on.
 TENSORFLOW_ESTIMATOR := tensorflow-cpu==2.15.*
 ESTIMATOR_PYTHON ?= $(shell command -v python3.11 || command -v python3.10)
+SCHEMAS := 'kubernetes-validate>=1.33' 'kubeflow-trainer-api>=2'
 # Its generated code runs with protobuf 6.30 to 7.x; pyproject.toml says the same.
 PROTOC := grpcio-tools==1.72.2
 
@@ -35,8 +36,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-kernels check bench bench-neighbours bench-scaling fuzz mutate soak large protos oracle \
-	estimator estimator-smoke clean
+.PHONY: demo test test-kernels check browser bench bench-neighbours bench-scaling fuzz mutate soak large k8s slurm protos oracle estimator estimator-smoke clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -45,7 +45,7 @@ demo: $(VENV)/installed
 # Without TensorFlow, even where there is one: what needs it is in `make oracle`.
 test: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON -u HEADRACE_ESTIMATOR_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests \
-		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle $(ARGS)
+		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle --ignore=tests/browser --ignore=tests/engines $(ARGS)
 
 test-kernels: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON OPENBLAS_CORETYPE=$(KERNEL) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(VECTORS)')" \
@@ -56,6 +56,12 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py
+
+# The page in a headless Chromium, which is installed where there is none and apt-get may.
+browser: $(VENV)/installed-browser
+	@for name in $$HEADRACE_CHROMIUM chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+		echo "installing Chromium" && apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null
+	@$(BIN)/python -m pytest tests/browser $(ARGS)
 
 oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m pytest $(wildcard tests/oracle tests/interop) $(ARGS)
@@ -84,6 +90,16 @@ bench-scaling: $(VENV)/installed-plots $(HEADRACE_ORACLE_PYTHON)
 # Kernels of ops drawn at random, changed in one place at a time; ARGS="--seed 3 --ops 200 --verbose".
 mutate: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.mutation $(ARGS)
+
+# Kubernetes' schemas, JobSet's classes that are made of its own, and a kubelet that is played.
+k8s: $(VENV)/installed-k8s
+	@$(BIN)/python -m pytest tests/engines/test_kubernetes.py $(ARGS)
+
+# A step and a requeued job of a Slurm on the loopback; root, and Debian's packages, which it installs.
+slurm: $(VENV)/installed-dev
+	@command -v slurmctld munged >/dev/null || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends slurm-wlm munge; }
+	@$(BIN)/python -m pytest tests/engines/test_slurm.py $(ARGS)
 
 # Until stopped, or until something fails; ARGS="--help" tells how to choose.
 fuzz: $(VENV)/installed-dev
@@ -120,9 +136,19 @@ $(VENV)/installed-dev: $(VENV)/installed
 	@$(BIN)/python $(PIP) -e '.[dev]'
 	@touch $@
 
+$(VENV)/installed-browser: $(VENV)/installed-dev
+	@echo "installing playwright and axe-core into $(VENV)"
+	@$(BIN)/python $(PIP) -e '.[browser]'
+	@touch $@
+
 $(VENV)/installed-plots: $(VENV)/installed-dev
 	@echo "installing matplotlib into $(VENV)"
 	@$(BIN)/python $(PIP) -e '.[plots]'
+	@touch $@
+
+$(VENV)/installed-k8s: $(VENV)/installed-dev
+	@echo "installing Kubernetes' schemas into $(VENV)"
+	@$(BIN)/python $(PIP) $(SCHEMAS)
 	@touch $@
 
 # pip last: the interpreter's time stamp says that TensorFlow is there.

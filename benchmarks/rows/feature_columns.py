@@ -1,4 +1,4 @@
-"""Feature columns: lines of a table to what a network reads; steps of a wide-and-deep model; beside TensorFlow 2.15."""
+"""Feature columns, beside TensorFlow 2.15: lines of a table to what a network reads; a wide-and-deep step"""
 
 from __future__ import annotations
 

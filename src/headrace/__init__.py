@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import environ as _environ
 from typing import TYPE_CHECKING
 
 from headrace.base.device_spec import DeviceSpec
@@ -562,6 +563,7 @@ if TYPE_CHECKING:
     )
     from headrace.ops.array.rolling import roll
     from headrace.ops.array.searching import unravel_index
+    from headrace.ops.flow.batch_functions import nondifferentiable_batch_function
     from headrace.ops.flow.markers import guarantee_const, timestamp
     from headrace.ops.image.patches import extract_image_patches, extract_volume_patches
     from headrace.ops.linalg.decompositions import qr, self_adjoint_eig, self_adjoint_eigvals, svd
@@ -619,6 +621,7 @@ else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
+            "headrace.ops.flow.batch_functions": "nondifferentiable_batch_function",
             "headrace.ops.quantization.ranges": "dequantize quantize quantize_v2 quantized_concat",
             "headrace.ops.quantization.fake": (
                 "fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars "
@@ -1044,6 +1047,7 @@ __all__ = [
     "no_gradient",
     "no_op",
     "no_regularizer",
+    "nondifferentiable_batch_function",
     "norm",
     "not_equal",
     "numpy_function",
@@ -1272,3 +1276,6 @@ __all__ = [
     "zeta",
 ]
 __all__ += _dtypes
+
+if _environ.get("HEADRACE_LOG"):
+    import headrace.base.structured_log as _structured_log  # noqa: F401

@@ -315,6 +315,13 @@ def test_a_one_shot_iterator_needs_no_initializer() -> None:
             session.run(element)
 
 
+def test_a_one_shot_iterator_leaves_out_what_its_dataset_waits_for(tmp_path: Path) -> None:
+    files = Dataset.list_files(f"{tmp_path}/nothing*", shuffle=False)
+    element = tf.data.make_one_shot_iterator(files).get_next()
+    with tf.Session() as session, pytest.raises(tf.errors.OutOfRangeError):
+        session.run(element)
+
+
 def test_names_of_files_may_come_from_a_dataset(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in "ab"]
     for path in paths:

@@ -53,6 +53,17 @@ GOOD: dict[str, tuple[Any, dict[str, Any], tuple[str, int]]] = {
     "another index": ({"cluster": CLUSTER, "task": task("worker", 1)}, {"task_index": 0}, ("worker", 0)),
     "another job": ({"cluster": CLUSTER, "task": task("worker", 1)}, {"job_name": "ps"}, ("ps", 0)),
     "the same job": ({"cluster": CLUSTER, "task": task("worker", 1)}, {"job_name": "worker"}, ("worker", 1)),
+    "as Kubeflow's TFJob says it": (
+        {
+            "cluster": {
+                "chief": ["mnist-chief-0.default.svc:2222"],
+                "ps": ["mnist-ps-0.default.svc:2222"],
+                "worker": [f"mnist-worker-{n}.default.svc:2222" for n in range(2)],
+            },
+            "task": {"type": "worker", "index": 1},
+            "environment": "cloud",
+        }, {}, ("worker", 1),
+    ),
     "what others want to know": (
         {"cluster": {"local": [A]}, "environment": "cloud", "rpc_layer": "grpc", "job": {"x": 1}}, {}, ("local", 0),
     ),

@@ -16,7 +16,10 @@ from pathlib import Path
 import pytest
 
 from headrace.tools.launch import keeper
+from headrace.tools.launch.console import Console
 from headrace.tools.launch.ports import OwnPorts
+from headrace.tools.launch.roles import Task
+from headrace.tools.launch.supervisor import Rules, Supervisor
 from tests.ports import own_ports
 
 WITHIN_S = 60.0
@@ -288,6 +291,12 @@ with tf.train.Server() as server:
         (("--serve-ps", "--ps-program", "x"), ("true",), "give one"),
         (("--workers", "1", "--port", "1"), ("true",), "--port is for"),
         (("--what",), ("true",), "--what"),
+        (("--cluster", "ps=h:1"), ("true",), "go together"),
+        (
+            ("--cluster", "ps=h:1", "--jobs", "ps", "--index", "0", "--ps", "1"),
+            ("true",),
+            "only --evaluator",
+        ),
     ],
 )
 def test_what_cannot_be_started_is_said(
@@ -318,39 +327,103 @@ with tf.train.Server() as server:
 """
 
 
-def two_ports() -> tuple[int, int]:
-    """One after the other, which nobody else gets while this test runs."""
+def ports_in_a_row(count: int) -> int:
+    """The first of so many that follow each other and are free."""
     while True:
         (first,) = own_ports(1)
-        with socket.socket() as second:
-            try:
-                second.bind(("127.0.0.1", first + 1))
-            except (OSError, OverflowError):
-                continue
-        return first, first + 1
+        with ExitStack() as stack, suppress(OSError, OverflowError):
+            for port in range(first + 1, first + count):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
 
 
 def test_launches_on_two_hosts_are_one_cluster(start: Start, tmp_path: Path) -> None:
-    one, other = own_ports(2)
-    hosts, shared = tmp_path / "hosts", tmp_path / "secret"
-    hosts.write_text(f"127.0.0.1:{one} ps=1\n127.0.0.1:{other} workers=1\n")
+    """Over the secret that they share; the end of the worker is the end of the ps."""
+    shared = tmp_path / "secret"
     shared.write_text("of the two hosts and nobody else\n")
     shared.chmod(0o600)
+    hosts = file_of_hosts(tmp_path, "ps=1", "workers=1")
     options = ("--hosts", str(hosts), "--secret-file", str(shared))
     ps = start(SHARED, *options, "--host-index", "0")
     worker = start(SHARED, *options, "--host-index", "1")
     out, err = worker.communicate(timeout=WITHIN_S)
     assert worker.returncode == 0, err
     assert "[worker 0] read 7" in out
-    ps.send_signal(signal.SIGHUP)  # as when ssh ends
-    out, _ = ps.communicate(timeout=WITHIN_S)
-    assert ps.returncode == 129
+    out, err = ps.communicate(timeout=WITHIN_S)
+    assert ps.returncode == 0, err
     assert not keeper.find(out.split()[-1])
 
 
+def file_of_hosts(folder: Path, *tasks: str) -> Path:
+    """Hosts of the loopback with these tasks, one each."""
+    path = folder / "hosts"
+    path.write_text("".join(f"127.0.0.1:{ports_in_a_row(3)} {each}\n" for each in tasks))
+    return path
+
+
+def on_hosts(start: Start, folder: Path, source: str, *tasks: str) -> list[subprocess.Popen[str]]:
+    """The launches of hosts with these tasks."""
+    hosts = file_of_hosts(folder, *tasks)
+    return [
+        start(source, "--hosts", str(hosts), "--host-index", str(index))
+        for index in range(len(tasks))
+    ]
+
+
+def test_all_hosts_end_with_the_chief(start: Start, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    launches = on_hosts(
+        start, tmp_path, f"name == 'chief 0' or wait()\nopen({str(go)!r}).read()", "ps=1", "chief", "workers=1"
+    )  # fmt: skip
+    for each in (launches[0], launches[2]):
+        waiting(each, 1)
+    go.write_text("the chief may end")
+    for each in launches:
+        _, err = each.communicate(timeout=WITHIN_S)
+        assert each.returncode == 0, err
+        assert "was not told" not in err
+    assert nothing_is_left(launches[0])
+    assert nothing_is_left(launches[2])
+
+
+def test_without_a_chief_a_ps_waits_for_the_workers_of_all_hosts(
+    start: Start, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    source = f"name == 'ps 0' and wait()\nname == 'worker 1' and open({str(go)!r}).read()"
+    first, second = on_hosts(start, tmp_path, source, "ps=1 workers=1", "workers=1")
+    waiting(first, 1)
+    assert first.stderr is not None
+    while "worker 0 ended with exit code 0" not in first.stderr.readline():
+        assert first.poll() is None
+    assert second.poll() is None
+    go.write_text("worker 1 may end")
+    for each in (second, first):
+        _, err = each.communicate(timeout=WITHIN_S)
+        assert each.returncode == 0, err
+    assert nothing_is_left(first)
+
+
+def test_what_fails_on_one_host_ends_all(start: Start, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    source = f"name == 'worker 1' or wait()\nopen({str(go)!r}).read()\nsys.exit(7)"
+    launches = on_hosts(start, tmp_path, source, "ps=1", "workers=2")
+    for each in launches:
+        waiting(each, 1)
+    go.write_text("fail")
+    for each in launches:
+        _, err = each.communicate(timeout=WITHIN_S)
+        assert each.returncode == 7
+        assert "was not told" not in err
+        assert "worker 1 ended with exit code 7: all are ended" in err
+
+
 def test_the_tasks_of_a_slurm_step_are_one_cluster(start: Start, tmp_path: Path) -> None:
-    """With the variables that srun sets; the secret is in a file that they share."""
-    port, _ = two_ports()
+    """With the variables that srun sets; the secret is in a file that they share, and the ps ends with the worker."""
+    port = ports_in_a_row(4)
     launches = []
     for rank in (0, 1):
         environment = {
@@ -369,12 +442,9 @@ def test_the_tasks_of_a_slurm_step_are_one_cluster(start: Start, tmp_path: Path)
     out, err = worker.communicate(timeout=WITHIN_S)
     assert worker.returncode == 0, err
     assert "[worker 0] read 7" in out
-    kept = tmp_path / ".headrace-secret-7-0"
-    assert kept.stat().st_mode & 0o777 == 0o600
-    ps.terminate()
     ps.communicate(timeout=WITHIN_S)
-    assert ps.returncode == 143
-    assert not kept.exists()
+    assert ps.returncode == 0
+    assert not (tmp_path / ".headrace-secret-7-0").exists()
 
 
 def test_parameter_servers_are_served_where_programs_have_none(start: Start) -> None:
@@ -412,3 +482,38 @@ def test_tasks_end_with_the_launch_even_without_its_keeper(start: Start) -> None
         assert poll.poll(WITHIN_S * 1000)
         os.close(handle)
     assert not keeper.find(number)
+
+
+def test_what_sigkill_does_not_end_is_named_and_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a process that waits in the kernel for a silent disk; here no signal arrives."""
+    tasks = [
+        Task("worker", 0, (sys.executable, "-c", "import signal; signal.pause()"), {}, True),
+        Task("worker", 1, ("false",), {}, True),
+    ]
+    monkeypatch.setattr(keeper, "send", lambda *_: None)
+    console = Console(sys.stdout, sys.stderr, [task.name for task in tasks])
+    supervisor = Supervisor(tasks, Rules(grace_s=0, stay_s=0, leave_s=0), console, [])
+    try:
+        assert supervisor.run() == 1
+    finally:
+        supervisor.close()
+        left = supervisor.running[0].process
+        assert left is not None
+        left.kill()
+        left.wait()
+    err = capsys.readouterr().err
+    assert f"after SIGKILL these are still there: {left.pid} (python" in err
+    assert "they are left behind" in err
+
+
+def test_the_keeper_says_so_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, stub in (("find", lambda _: {os.getpid()}), ("send", id), ("wait_for_any", id)):
+        monkeypatch.setattr(keeper, name, lambda *args, stub=stub: stub(args[0]))
+    assert keeper.end("a number", stay_s=0, leave_s=0) == 1
+    err = capsys.readouterr().err
+    assert err.count(f"{os.getpid()} (") == 2
+    assert err.endswith("they are left behind\n")

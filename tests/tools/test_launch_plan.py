@@ -15,8 +15,10 @@ from headrace.tools.launch.console import Lines
 from headrace.tools.launch.logs import RotatingLog
 from headrace.tools.launch.roles import (
     Counts,
+    Place,
     Programs,
     fill,
+    in_cluster,
     in_slurm_step,
     on_hosts,
     on_this_machine,
@@ -98,6 +100,22 @@ def test_a_file_of_hosts_says_what_is_where() -> None:
     ]
 
 
+def test_launches_of_hosts_listen_after_their_tasks() -> None:
+    layout = on_hosts(parse_hosts(HOSTS, 2222), 1, Counts())
+    assert layout.own == 1
+    assert layout.places == [
+        Place("node1:4002", ("chief 0",), waits=True),
+        Place("node2:5002", (), waits=True),
+        Place("[fd00::2]:2223", (), waits=True),
+    ]
+    two = on_hosts(parse_hosts("a ps=1 workers=1\nb workers=1"), 0, Counts())
+    assert [(each.deciding, each.waits) for each in two.places] == [
+        (("worker 0",), True),
+        (("worker 1",), False),
+    ]
+    assert on_hosts(parse_hosts("a ps=1"), 0, Counts()).places == []
+
+
 def test_tasks_are_dealt_round_hosts_that_say_none() -> None:
     hosts = parse_hosts("a\nb")
     layout = on_hosts(hosts, 1, Counts(ps=1, worker=3))
@@ -116,6 +134,7 @@ def test_tasks_are_dealt_round_hosts_that_say_none() -> None:
         ("a ps=1", Counts(worker=1), "leave out"),
         ("a", Counts(), "no task to start"),
         ("a:10 ps=2\na:11 workers=1", Counts(), "further apart"),
+        ("a:10 ps=1\na:11 workers=1", Counts(), "the launch of host 0 .* a:11"),
     ],
 )
 def test_what_is_wrong_with_hosts_is_said(text: str, counts: Counts, said: str) -> None:
@@ -123,11 +142,41 @@ def test_what_is_wrong_with_hosts_is_said(text: str, counts: Counts, said: str) 
         on_hosts(parse_hosts(text), 0, counts)
 
 
+CLUSTER = {"ps": ["p:1", "q:1"], "worker": ["w:1", "x:1"]}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "index", "task"),
+    [
+        (["ps"], 1, ("ps", 1)),
+        (["chief", "worker", "evaluator"], 1, ("worker", 1)),
+        (["chief", "worker", "evaluator"], 2, ("evaluator", 0)),
+    ],
+)
+def test_a_task_of_a_cluster_is_chosen_by_its_index(
+    jobs: list[str], index: int, task: tuple[str, int]
+) -> None:
+    layout = in_cluster(CLUSTER, jobs, index, 1)
+    assert layout.here == [task]
+    assert layout.cluster == CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("jobs", "index", "said"), [(["ps"], 2, "have 2 tasks"), (["cats"], 0, "'cats' is none of")]
+)
+def test_a_task_that_a_cluster_does_not_have_is_said(
+    jobs: list[str], index: int, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        in_cluster(CLUSTER, jobs, index, 0)
+
+
 def test_a_slurm_step_is_one_task_a_rank() -> None:
     step = Step("700", 2, ["n1", "n2"], [2, 2])
     layout = in_slurm_step(step, Counts(), 4000)
     assert layout.cluster == {"ps": ["n1:4000"], "worker": ["n1:4001", "n2:4000", "n2:4001"]}
     assert list(layout.here) == [("worker", 1)]
+    assert [each.address for each in layout.places] == ["n1:4002", "n1:4003", "n2:4002", "n2:4003"]
     ports = {
         int(each.rpartition(":")[2])
         for each in in_slurm_step(step, Counts(), None).addresses.values()

@@ -86,8 +86,9 @@ REPLACED: Final[dict[str, str]] = {
 """Names that TensorFlow 0.x had, or an early 1.x, and 1.15 has not: the name in their place, or a sentence."""
 
 _LAYERS = "use tf.layers, tf.nn and tf.train's optimizers"
-_FLOATS: Final = "headrace computes in floats; tf.quantization.fake_quant_with_min_max_vars rounds as few bits do"
 _GRAPHS = "headrace builds graphs: use tf.Session, tf.gradients and tf.while_loop"
+_DEFUN = "Defun of tensorflow.python.framework.function, or a call of the Python function itself"
+_FUNCTIONS = f"headrace builds graphs: use {_DEFUN}"
 _SESSIONS = "connect with a session: tf.Session(server.target)"
 _RESOLVE = (
     "put the addresses into TF_CONFIG of every task and use TFConfigClusterResolver, or into a tf.train.ClusterSpec "
@@ -113,7 +114,8 @@ _CONTRIB = {
     "coder": "it compresses images for TensorFlow Compression; write bytes with tf.py_func",
     "constrained_optimization": "add the constraints to the loss, or project with a variable's constraint=",
     "deprecated": "use tf.summary: scalar, histogram, image, audio, merge",
-    "eager": _GRAPHS,
+    "eager": f"{_GRAPHS}; for defun {_DEFUN}",
+    "estimator": "use tf.estimator, which has its heads, hooks and exporters",
     "factorization": "factorize with tf.nn.embedding_lookup and an optimizer of tf.train",
     "ffmpeg": "decode WAV with tf.audio.decode_wav; other sound outside of the graph, fed or by tf.py_func",
     "fused_conv": "use tf.nn.conv2d, tf.nn.bias_add and tf.nn.relu, which run as one where that is faster",
@@ -276,7 +278,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "xla": "headrace compiles its steps by itself; leave the call out",
     "contrib.compiler": "headrace compiles its steps by itself; leave the scope out",
     "python.compiler": "headrace compiles its steps by itself; leave the call out",
-    "function": _GRAPHS,
+    "function": _FUNCTIONS,
     "GradientTape": _GRAPHS,
     "Module": "use tf.variable_scope and tf.make_template",
     "contrib.distribute": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
@@ -315,11 +317,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "load_library": "libraries of kernels are compiled for TensorFlow; write the operation with tf.py_func",
     "load_file_system_library": "mount the file system: headrace reads the host's files",
     "user_ops": "libraries of kernels are compiled for TensorFlow; write the operation with tf.py_func",
-    "image.generate_bounding_box_proposals": "it is for GPUs only; use tf.image.combined_non_max_suppression",
-    "nn.quantized_avg_pool": _FLOATS,
-    "nn.quantized_conv2d": _FLOATS,
-    "nn.quantized_max_pool": _FLOATS,
-    "nn.quantized_relu_x": _FLOATS,
     "saved_model.load_v2": "use tf.saved_model.load and a session",
     "saved_model.save": "use tf.saved_model.simple_save",
     "config.experimental_connect_to_cluster": _SESSIONS,
@@ -327,7 +324,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "config.experimental_list_devices": "sessions list devices: session.list_devices()",
     "config.experimental_run_functions_eagerly": _GRAPHS,
     "config.experimental": "devices are the server's; threads are chosen by tf.ConfigProto",
-    "nondifferentiable_batch_function": "gather requests with a queue: tf.train.batch, tf.FIFOQueue.dequeue_up_to",
     "enable_control_flow_v2": "tf.cond and tf.while_loop build the nodes that TensorFlow's graphs of 1.x have",
     "enable_tensor_equality": "tensors of a graph are compared by identity; use tf.equal for their values",
     "errors.raise_exception_on_not_ok_status": "statuses are TensorFlow's C interface's; catch tf.errors.OpError",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         TFConfigClusterResolver,
         UnionClusterResolver,
     )
+    from headrace.training.kubernetes_cluster_resolver import KubernetesClusterResolver
     from headrace.training.slurm_cluster_resolver import SlurmClusterResolver
 else:
     __getattr__, __dir__ = _names_of(
@@ -21,12 +22,14 @@ else:
             "headrace.training.cluster_resolvers": (
                 "ClusterResolver SimpleClusterResolver TFConfigClusterResolver UnionClusterResolver"
             ),
+            "headrace.training.kubernetes_cluster_resolver": "KubernetesClusterResolver",
             "headrace.training.slurm_cluster_resolver": "SlurmClusterResolver",
         },
     )
 
 __all__ = [
     "ClusterResolver",
+    "KubernetesClusterResolver",
     "SimpleClusterResolver",
     "SlurmClusterResolver",
     "TFConfigClusterResolver",

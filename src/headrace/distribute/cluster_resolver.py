@@ -13,6 +13,10 @@ if TYPE_CHECKING:
         TFConfigClusterResolver,
     )
     from headrace.training.cluster_resolvers import UnionClusterResolver as UnionResolver
+    from headrace.training.kubernetes_cluster_resolver import (
+        KubernetesClusterResolver,
+        KubernetesExecutableLocation,
+    )
     from headrace.training.slurm_cluster_resolver import SlurmClusterResolver
 else:
     __getattr__, __dir__ = _names_of(
@@ -22,12 +26,17 @@ else:
                 "ClusterResolver SimpleClusterResolver TFConfigClusterResolver "
                 "UnionResolver=UnionClusterResolver"
             ),
+            "headrace.training.kubernetes_cluster_resolver": (
+                "KubernetesClusterResolver KubernetesExecutableLocation"
+            ),
             "headrace.training.slurm_cluster_resolver": "SlurmClusterResolver",
         },
     )
 
 __all__ = [
     "ClusterResolver",
+    "KubernetesClusterResolver",
+    "KubernetesExecutableLocation",
     "SimpleClusterResolver",
     "SlurmClusterResolver",
     "TFConfigClusterResolver",

@@ -27,10 +27,12 @@ from headrace.serve.rpc.encoding import INLINE
 from headrace.serve.rpc.gather import Begun
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import Method
+from headrace.serve.rpc.names import grpc_target
 from headrace.serve.rpc.options import max_message_bytes
 from headrace.serve.rpc.peer import peer_name
 from headrace.serve.rpc.security import Security, chosen
 from headrace.serve.rpc.tcp import listens
+from headrace.serve.rpc.traffic import Traffic
 from headrace.serve.rpc.transport import Outstanding
 from headrace.serve.rpc.waiting import patient
 
@@ -51,15 +53,17 @@ class GrpcPeer:
         connect_within_s: float = CONNECT_WITHIN_S,
         trusting: Security | None = None,
         cancelled_calls: CancelledCalls | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         """rpcs: of that server, if it is to be seen whether it lives.  cancelled_calls: of it, if it is asked for
-        steps.
+        steps.  traffic: of it.
 
         connect_within_s: how long one attempt to connect may take.  trusting: None: as the
         environment says.
         """
         trusting = chosen(trusting)
         self.name = peer_name(address, name)
+        self.traffic = Traffic() if traffic is None else traffic
         self._address = address
         self._rpcs = rpcs
         self.cancelled_calls = CancelledCalls() if cancelled_calls is None else cancelled_calls
@@ -69,6 +73,8 @@ class GrpcPeer:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.min_reconnect_backoff_ms", round(connect_within_s * 1000)),
             ("grpc.max_reconnect_backoff_ms", 250),
+            # A task that was moved has another address under its name; by default that is asked for every 30 s at most.
+            ("grpc.dns_min_time_between_resolutions_ms", 100),
             ("grpc.enable_http_proxy", 0),
             ("grpc.use_local_subchannel_pool", 1),
         ]
@@ -76,9 +82,9 @@ class GrpcPeer:
             credentials = grpc.ssl_channel_credentials(
                 trusting.authorities, trusting.key, trusting.certificate
             )
-            self._channel = grpc.secure_channel(address, credentials, options=options)
+            self._channel = grpc.secure_channel(grpc_target(address), credentials, options=options)
         else:
-            self._channel = grpc.insecure_channel(address, options=options)
+            self._channel = grpc.insecure_channel(grpc_target(address), options=options)
         token = trusting.token
         self._shown = ((TOKEN_KEY, token),) if token else ()
         self._stubs: dict[str, Any] = {}
@@ -119,6 +125,8 @@ class GrpcPeer:
         if metadata:
             limit["metadata"] = metadata
         data = method.encode_request(request, INLINE)
+        size = len(data)
+        self.traffic.sent += size
         try:
             future = stub.future(data, wait_for_ready=wait_for_ready, **limit)
         except ValueError as closed:  # the channel, by close() or by the garbage collector

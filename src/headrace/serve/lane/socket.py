@@ -25,6 +25,7 @@ from headrace.serve.lane.multiplexer import STEADY, Multiplexer
 from headrace.serve.lane.shared_memory import AVAILABLE, Borrower, Lender
 from headrace.serve.lane.wire import KnownAnswers
 from headrace.serve.rpc.brief import STEP_BYTES
+from headrace.serve.rpc.traffic import Traffic
 from headrace.serve.rpc.vanished import set_keepalive
 
 _MOST_BUFFERS = 512  # a sendmsg takes 1,024 (IOV_MAX)
@@ -51,9 +52,10 @@ class LaneSocket:
     `serve.rpc.cancelled_calls`.
     """
 
-    def __init__(self, sock: socket.socket, max_bytes: int) -> None:
-        """max_bytes: the most that one frame may announce until `trust` says otherwise."""
+    def __init__(self, sock: socket.socket, max_bytes: int, traffic: Traffic | None = None) -> None:
+        """max_bytes: the most that one frame may announce until `trust` says otherwise.  traffic: of its server."""
         self._sock = sock
+        self._traffic = Traffic() if traffic is None else traffic
         self.number = 0
         self._lender: Lender | None = None
         self._borrower: Borrower | None = None
@@ -79,9 +81,16 @@ class LaneSocket:
             self._lender = Lender(_SHARED_BYTES)
             self._borrower = Borrower(min(max_bytes, _SHARED_BYTES))
             self._ancillary = _ANCILLARY
-            self._parser.trust(max_bytes, self._borrower.array)
+            self._parser.trust(max_bytes, self._borrowed)
         else:
             self._parser.trust(max_bytes)
+
+    def _borrowed(self, number: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+        assert self._borrower is not None
+        array = self._borrower.array(number, dtype, shape)
+        size = array.nbytes
+        self._traffic.received += size
+        return array
 
     @property
     def shares(self) -> bool:
@@ -126,6 +135,7 @@ class LaneSocket:
         else:
             self.has_shared = self._behind = True
             found = _lent(values, lender, in_place)
+            self._count_lent(values, found)
         data = None if timeout_us else whole(kind, method, header, found)
         buffers = pack(kind, method, 0, header, found, timeout_us) if data is None else [data]
         self.send(buffers, limit_s, check)
@@ -142,8 +152,14 @@ class LaneSocket:
             sent = self._sock.send(data)
         except OSError:  # comes again
             sent = 0
+        self._traffic.sent += sent
         if sent != len(data):
             self._send([data[sent:]], limit_s, check, (), begun=sent > 0)
+
+    def _count_lent(self, values: Sequence[Any], instead: Sequence[Any]) -> None:
+        pairs = zip(values, instead, strict=True)
+        size = sum(value.nbytes for value, other in pairs if type(other) is ExternalTensor)
+        self._traffic.sent += size
 
     def lend(self, value: Any) -> ExternalTensor | None:
         """What to pack in the place of an array or a lease, to keep its bytes out of the stream, as with `in_place`.
@@ -154,9 +170,12 @@ class LaneSocket:
         if lender is None:
             return None
         self.has_shared = self._behind = True
-        return _in_place(value, lender) or lender.lend(
-            value.array if type(value) is Lease else value
-        )
+        lent = _in_place(value, lender)
+        lent = lent or lender.lend(value.array if type(value) is Lease else value)
+        if lent is not None:
+            size = value.nbytes
+            self._traffic.sent += size
+        return lent
 
     def send(
         self,
@@ -196,6 +215,7 @@ class LaneSocket:
                 if len(left) == 1 and not descriptors:
                     sent = self._sock.send(left[0])
                     if sent == len(left[0]):
+                        self._traffic.sent += sent
                         return
                 else:
                     sent = self._sock.sendmsg(left[:_MOST_BUFFERS], _rights(descriptors))
@@ -209,6 +229,7 @@ class LaneSocket:
                     raise
                 raise NothingSent(*error.args) from error
             begun = True
+            self._traffic.sent += sent
             left = _after(left, sent)
 
     def hold(self, frames: bytes) -> None:
@@ -238,6 +259,7 @@ class LaneSocket:
             self._take_descriptors(extra, flags)
         if not count:
             raise EOFError("the other side has closed the connection")
+        self._traffic.received += count
         frame = parser.take(count)
         return self._read_on(limit_s) if frame is None else frame
 
@@ -360,6 +382,7 @@ class LaneSocket:
         count, extra, said, _ = self._sock.recvmsg_into([buffer], self._ancillary, flags)
         if extra or said:
             self._take_descriptors(extra, said)
+        self._traffic.received += count
         return count
 
     def _take_descriptors(self, extra: Sequence[tuple[int, int, bytes]], flags: int) -> None:

@@ -11,6 +11,7 @@ import socket
 from typing import Any
 
 from headrace.run.scope import Scope
+from headrace.serve.rpc import names
 
 _CONNECT_WITHIN_S = 1.0
 
@@ -18,8 +19,7 @@ _CONNECT_WITHIN_S = 1.0
 def resolved(address: str) -> list[tuple[int, Any]]:
     """The families and addresses of ``host:port``.  Raises OSError, ValueError (no port)."""
     host, _, port = address.rpartition(":")
-    found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-    return [(family, where) for family, _, _, _, where in found]
+    return names.resolved(host, int(port))
 
 
 def connected(family: int, where: Any, scope: Scope) -> socket.socket:
@@ -55,11 +55,11 @@ def addresses_of(host: str) -> list[str]:
     Raises RuntimeError if there are none.
     """
     try:
-        found = socket.getaddrinfo(host.strip("[]") or None, 0, type=socket.SOCK_STREAM)
+        found = names.resolved(host, 0)
     except socket.gaierror as error:
         raise RuntimeError(f"the host name {host!r} is not known here: {error.strerror}") from None
     ips = []
-    for family, _, _, _, address in found:
+    for family, address in found:
         ip = f"[{address[0]}]" if family == socket.AF_INET6 else str(address[0])
         # A hosts file may name ::1 where there is no IPv6.
         with contextlib.suppress(OSError), socket.socket(family) as probe:

@@ -20,6 +20,7 @@ from headrace.tools.settings import add_settings, settle
 
 if TYPE_CHECKING:
     from headrace.tools.launch.console import Console
+    from headrace.tools.launch.elsewhere import Elsewhere
     from headrace.tools.launch.logs import RotatingLog
     from headrace.tools.launch.roles import Host, Layout, Task
     from headrace.tools.launch.supervisor import Supervisor
@@ -73,6 +74,9 @@ def _parser() -> Parser:
     add("--hosts", type=Path, metavar="FILE", help="a host a line: HOST[:PORT] [ps=N] [workers=N]")
     add("--host-index", type=int, metavar="N", help="which line of it this host is, from 0")
     add("--slurm", action="store_true", help="be one task of a Slurm step; started by srun")
+    add("--cluster", metavar="SPEC", help="be one task of this cluster: ps=HOST:PORT;worker=…")
+    add("--jobs", metavar="JOB,JOB", help="of which jobs, with --cluster")
+    add("--index", type=int, metavar="N", help="and which of their tasks, counted through")
     add("--port", type=int, metavar="N", help="first port of a host, with --hosts or --slurm")
     add_settings(parser)
     return parser
@@ -113,10 +117,13 @@ def _launch(args: argparse.Namespace, program: Sequence[str], streams: Streams) 
         if not started:
             raise UsageError("no task of the cluster is on this host")
         _check_programs(started)
-        secret.check(layout.addresses.values(), os.environ)
+        listening = [*layout.addresses.values(), *(place.address for place in layout.places)]
+        secret.check(listening, os.environ)
         console = Console(streams.out, streams.err, [task.name for task in started])
         logs = [stack.enter_context(log) for log in _logs(args, started)]
-        supervisor = Supervisor(started, Rules(args.restarts, args.grace), console, logs)
+        elsewhere = _elsewhere(layout, stack)
+        rules = Rules(args.restarts, args.grace)
+        supervisor = Supervisor(started, rules, console, logs, elsewhere)
         stack.callback(supervisor.close)
         _say_where(layout, console)
         return _run(supervisor, layout, stack, console.is_terminal and not args.no_table)
@@ -129,6 +136,14 @@ def _run(supervisor: Supervisor, layout: Layout, stack: ExitStack, with_table: b
 
     watch = stack.enter_context(Watch(supervisor, list(layout.addresses.values())))
     return supervisor.run(watch.text)
+
+
+def _elsewhere(layout: Layout, stack: ExitStack) -> Elsewhere | None:
+    if not layout.places:
+        return None
+    from headrace.tools.launch.elsewhere import Elsewhere
+
+    return stack.enter_context(Elsewhere(layout.places, layout.own))
 
 
 def _say_where(layout: Layout, console: Console) -> None:
@@ -151,12 +166,20 @@ def _check(args: argparse.Namespace, program: Sequence[str]) -> None:
         raise UsageError("--slurm takes the hosts from Slurm; leave out --hosts")
     if (args.hosts is None) != (args.host_index is None):
         raise UsageError("--hosts and --host-index go together")
+    if (args.cluster is None) != (args.jobs is None) or (args.jobs is None) != (args.index is None):
+        raise UsageError("--cluster, --jobs and --index go together")
+    if args.cluster is not None and (
+        args.slurm or args.hosts or args.ps or args.workers or args.chief
+    ):
+        raise UsageError("--cluster says where which tasks are; only --evaluator goes with it")
     if args.port is not None and args.hosts is None and not args.slurm:
         raise UsageError("--port is for --hosts and --slurm; on one machine ports are chosen")
     if args.restarts < 0 or args.grace < 0 or args.log_bytes < 1 or args.log_files < 0:
         raise UsageError("--restarts, --grace, --log-bytes and --log-files are not negative")
-    only_ps = not (args.workers or args.chief or args.evaluator or args.hosts or args.slurm)
-    if not program and not (only_ps and args.ps and (args.serve_ps or args.ps_program)):
+    only_ps = args.jobs == "ps" or (
+        args.ps and not (args.workers or args.chief or args.evaluator or args.hosts or args.slurm)
+    )
+    if not program and not (only_ps and (args.serve_ps or args.ps_program)):
         raise UsageError("there is no program to start; give it after --: -- python train.py")
 
 
@@ -173,11 +196,15 @@ def _layout(args: argparse.Namespace) -> Iterator[Layout]:
     from headrace.serve import slurm
     from headrace.tools.launch import roles, secret
     from headrace.tools.launch.ports import OwnPorts
+    from headrace.tools.serve import parse_cluster
 
     counts = roles.Counts(args.ps, int(args.chief), args.workers, int(args.evaluator))
     with ExitStack() as stack:
         if args.hosts is not None:
             yield roles.on_hosts(_hosts(args), args.host_index, counts)
+        elif args.cluster is not None:
+            cluster, jobs = parse_cluster(args.cluster), args.jobs.split(",")
+            yield roles.in_cluster(cluster, jobs, args.index, int(args.evaluator))
         elif args.slurm:
             try:
                 step = slurm.read()

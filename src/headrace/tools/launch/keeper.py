@@ -8,10 +8,12 @@ the launch.  Signals that end the launch do not reach it.
 Called by: supervisor, and itself.  Source: proc(5), pidfd_open(2)
 """
 
+import contextlib
 import os
 import select
 import signal
 import sys
+import time
 
 VARIABLE = "HEADRACE_LAUNCH"
 
@@ -72,18 +74,60 @@ def wait_for_any(pids: set[int], timeout_s: float) -> None:
             os.close(handle)
 
 
+class Patience:
+    """With processes that were sent SIGKILL and stay, as those do that wait in the kernel for a disk that is silent."""
+
+    def __init__(self, stay_s: float, leave_s: float) -> None:
+        """stay_s: until they are named.  leave_s: until they are left."""
+        self._since, self._stay_s, self._leave_s = time.monotonic(), stay_s, leave_s
+        self._named = False
+        self.over = False
+
+    def said(self, pids: set[int]) -> str:
+        """What is to be said of them now; "" for nothing.  `over` after the last of it."""
+        after_s = time.monotonic() - self._since
+        if not pids or after_s < (self._leave_s if self._named else self._stay_s):
+            return ""
+        text = f"{after_s:.0f} s after SIGKILL these are still there: {', '.join(map(describe, sorted(pids)))}; "
+        if self._named:
+            self.over = True
+            return text + "they are left behind"
+        self._named = True
+        return text + f"they are waited for, {self._leave_s:g} s at most"
+
+
+def describe(pid: int) -> str:
+    """Its number, name and state, such as D where it waits in the kernel."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            name, _, rest = file.read().partition(b"(")[2].rpartition(b")")
+    except OSError:
+        return str(pid)
+    return f"{pid} ({name.decode(errors='replace')}, state {rest.split()[0].decode()})"
+
+
+def end(number: str, stay_s: float = 5.0, leave_s: float = 60.0) -> int:
+    """SIGKILL to all of the launch until nothing is left; says of what stays that it does.  1 if it is left behind."""
+    patience = Patience(stay_s, leave_s)
+    while found := find(number):
+        for pid in found:
+            send(pid, signal.SIGKILL, number)
+        if text := patience.said(found):
+            with contextlib.suppress(OSError):  # nobody reads it any more
+                print(f"headrace launch is gone; {text}", file=sys.stderr, flush=True)
+        if patience.over:
+            return 1
+        wait_for_any(found, 1.0)
+    return 0
+
+
 def main() -> int:
-    """Until nothing of the launch is left."""
-    number = sys.argv[1]
+    """When the launch is gone, until nothing of it is left."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     while os.read(0, 1024):
         pass
-    while found := find(number):
-        for pid in found:
-            send(pid, signal.SIGKILL, number)
-        wait_for_any(found, 1.0)
-    return 0
+    return end(sys.argv[1])
 
 
 if __name__ == "__main__":

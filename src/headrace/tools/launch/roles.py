@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -49,14 +50,30 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Place:
+    """One of several launches of a cluster.  address: where it listens.
+
+    deciding: names of those of its tasks that decide.
+    waits: it has other tasks, too, which go on until all is over.
+    """
+
+    address: str
+    deciding: tuple[str, ...]
+    waits: bool
+
+
+@dataclass(frozen=True)
 class Layout:
     """The cluster, and which of its tasks are started here.
 
     addresses: HOST:PORT by (job, index), of all tasks but evaluators.
+    places: of all launches, where there are several.  own: which of them this one is.
     """
 
     addresses: Mapping[tuple[str, int], str]
     here: Sequence[tuple[str, int]]
+    places: Sequence[Place] = ()
+    own: int = 0
 
     @property
     def cluster(self) -> dict[str, list[str]]:
@@ -78,7 +95,7 @@ class Programs:
 
 @dataclass(frozen=True)
 class Task:
-    """One process to be.  decides: the launch ends when all of these have ended well."""
+    """One process to be.  decides: all is over when all of these have ended well."""
 
     job: str
     index: int
@@ -89,13 +106,22 @@ class Task:
     @property
     def name(self) -> str:
         """Such as ``worker 1``."""
-        return f"{self.job} {self.index}"
+        return _name((self.job, self.index))
+
+
+def _name(task: tuple[str, int]) -> str:
+    return f"{task[0]} {task[1]}"
+
+
+def _deciding(jobs: Iterable[str]) -> str:
+    """The job whose end is the end of all."""
+    return "chief" if "chief" in jobs else "worker"
 
 
 def tasks(layout: Layout, programs: Programs) -> list[Task]:
     """What is started here."""
     cluster = layout.cluster
-    deciding = "chief" if "chief" in cluster else "worker"
+    deciding = _deciding(cluster)
     made = []
     for job, index in layout.here:
         config = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
@@ -219,7 +245,50 @@ def on_hosts(hosts: Sequence[Host], index: int, counts: Counts) -> Layout:
         ports[host] += 1
         addresses[task] = address
         used[address] = task
-    return Layout(addresses, [task for task, host in placed if host == index])
+    here = [[task for task, host in placed if host == n] for n in range(len(hosts))]
+    listening = [f"{host.name}:{ports[n]}" for n, host in enumerate(hosts)]
+    for n, address in enumerate(listening):
+        if address in used or address in listening[:n]:
+            raise UsageError(
+                f"the launch of host {n} listens on the port after those of its tasks, {address}, which is "
+                "somebody else's; give the hosts' lines ports further apart"
+            )
+    return Layout(addresses, here[index], _places(listening, here), index)
+
+
+def _places(listening: Sequence[str], tasks: Sequence[Sequence[tuple[str, int]]]) -> list[Place]:
+    """Of launches that listen there and have these tasks; none for a launch that is the only one."""
+    if len(listening) < 2:
+        return []
+    job = _deciding({job for each in tasks for job, _ in each})
+    return [
+        Place(
+            address,
+            tuple(_name(task) for task in own if task[0] == job),
+            any(task[0] != job for task in own),
+        )
+        for address, own in zip(listening, tasks, strict=True)
+    ]
+
+
+def in_cluster(
+    cluster: Mapping[str, Sequence[str]], jobs: Sequence[str], index: int, evaluators: int
+) -> Layout:
+    """The one task of a cluster that is known that has this index among those of `jobs`, one job after the other.
+
+    Raises UsageError.
+    """
+    addresses = {
+        (job, n): address for job, found in cluster.items() for n, address in enumerate(found)
+    }
+    for job in (*cluster, *jobs):
+        if job not in JOBS or (job == EVALUATOR and job in cluster):
+            raise UsageError(f"{job!r} is none of {', '.join(JOBS[:-1])}, or evaluator in --jobs")
+    counts = {**{job: len(found) for job, found in cluster.items()}, EVALUATOR: evaluators}
+    tasks = [(job, n) for job in jobs for n in range(counts.get(job, 0))]
+    if not 0 <= index < len(tasks):
+        raise UsageError(f"--index {index}: the jobs {', '.join(jobs)} have {len(tasks)} tasks")
+    return Layout(addresses, [tasks[index]])
 
 
 def in_slurm_step(step: Step, counts: Counts, port: int | None) -> Layout:
@@ -244,4 +313,7 @@ def in_slurm_step(step: Step, counts: Counts, port: int | None) -> Layout:
         for task, (host, at) in zip(wanted, places, strict=True)
         if task[0] != EVALUATOR
     }
-    return Layout(addresses, [wanted[step.rank]])
+    on_host = Counter(host for host, _ in places)
+    listening = [f"{host}:{port + on_host[host] + at}" for host, at in places]
+    own = [[task] for task in wanted]
+    return Layout(addresses, own[step.rank], _places(listening, own), step.rank)

@@ -19,25 +19,35 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from headrace.tools.launch import keeper
 from headrace.tools.launch.console import Console, Lines
 from headrace.tools.launch.logs import RotatingLog
 from headrace.tools.launch.roles import Task
 
+if TYPE_CHECKING:
+    from headrace.tools.launch.elsewhere import Elsewhere
+
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FOLDER = Path(__file__).resolve().parent
 _CHUNK = 65_536
 _MOST_DELAY_S = 30.0
+_TELL_FIRST_S = 2.0  # to others that all is over, before what they may be using here ends
 _SIGNALS, _END = "signals", "end"  # what else than (task, stream) a descriptor stands for
 
 
 @dataclass(frozen=True)
 class Rules:
-    """restarts: of each task, at most.  grace_s: between SIGTERM and SIGKILL."""
+    """restarts: of each task, at most.  grace_s: between SIGTERM and SIGKILL.
+
+    stay_s: after SIGKILL, until processes that stay are named.  leave_s: until they are left.
+    """
 
     restarts: int = 0
     grace_s: float = 10.0
+    stay_s: float = 5.0
+    leave_s: float = 60.0
 
 
 def restart_delay_s(restart: int) -> float:
@@ -86,20 +96,32 @@ class Supervisor:
     """Starts tasks and ends them; `run` gives the exit code."""
 
     def __init__(
-        self, tasks: Sequence[Task], rules: Rules, console: Console, logs: Sequence[RotatingLog]
+        self,
+        tasks: Sequence[Task],
+        rules: Rules,
+        console: Console,
+        logs: Sequence[RotatingLog],
+        elsewhere: Elsewhere | None = None,
     ) -> None:
-        """logs: one for each task, or none."""
+        """logs: one for each task, or none.  elsewhere: the other launches of the cluster, if there are any."""
         self.number = uuid.uuid4().hex
         self._rules, self._console = rules, console
+        self._elsewhere = elsewhere
+        self._some_elsewhere = elsewhere is not None and bool(elsewhere.waiting_for)
+        self._said_done: set[str] = set()
+        self._told_of_end = False
         self.running = [Running(task, logs[at] if logs else None) for at, task in enumerate(tasks)]
         self._selector = selectors.DefaultSelector()
         self._code: int | None = None
         self._reason = ""
+        self._keeper: subprocess.Popen[bytes]
         self._kill = False
         self._table: Callable[[], str | None] = lambda: None
         self._woken_fd, self._wake_fd = os.pipe()
         for fd in (self._woken_fd, self._wake_fd):
             os.set_blocking(fd, False)
+        if elsewhere is not None:
+            elsewhere.wake = self.redraw
 
     def run(self, table: Callable[[], str | None] = lambda: None) -> int:
         """Until all has ended.  table: gives what to show below the output, each time that `redraw` was called."""
@@ -158,6 +180,7 @@ class Supervisor:
             env=environment,
             start_new_session=True,
         )
+        self._keeper = process
         stack.callback(process.wait)
         assert process.stdin is not None
         stack.callback(process.stdin.close)
@@ -180,6 +203,7 @@ class Supervisor:
 
     def _signalled(self, numbers: bytes) -> None:
         if b"\0" in numbers:
+            self._hear()
             text = self._table()
             if text is not None and self._code is None:
                 self._console.table(text)
@@ -311,16 +335,67 @@ class Supervisor:
             self._code, self._reason = code, reason
 
     def _decide(self) -> None:
-        """Whether those that decide have all ended well, or nobody is left."""
-        deciding = [each for each in self.running if each.task.decides] or self.running
-        if all(each.process is None and each.due_s is None for each in deciding):
+        """Whether those that decide have all ended well, here and elsewhere, or nobody is left here."""
+        if self._code is not None:
+            return
+        going = [
+            each for each in self.running if each.process is not None or each.due_s is not None
+        ]
+        deciding = [each for each in self.running if each.task.decides]
+        waited_for = {each.task.name for each in deciding if each in going}
+        some = bool(deciding)
+        if self._elsewhere is not None:
+            done = [each.task for each in deciding if each not in going]
+            self._say_done([task for task in done if task.name not in self._said_done])
+            some = some or self._some_elsewhere
+            waited_for |= self._elsewhere.waiting_for
+        if not going or (some and not waited_for):
             self._finish(0)
 
+    # -- other launches -----------------------------------------------------------------------------
+
+    def _say_done(self, tasks: Sequence[Task]) -> None:
+        if tasks and self._elsewhere is not None:
+            self._said_done.update(task.name for task in tasks)
+            self._elsewhere.say_done(tasks)
+
+    def _hear(self) -> None:
+        if self._elsewhere is None:
+            return
+        for told in self._elsewhere.heard():
+            if told.code and self._code is None:
+                self._told_of_end = True
+                self._finish(told.code, f"told by another launch: {told.why}")
+        for problem in self._elsewhere.problems():
+            self._console.say(problem)
+
+    def _tell(self, within_s: float | None) -> None:
+        """Wait until others have been told; None: as long as that is tried.  A second signal leaves no more time."""
+        if self._elsewhere is None:
+            return
+        until_s = None if within_s is None else time.monotonic() + within_s
+        while self._elsewhere.telling and not self._kill:
+            left_s = None if until_s is None else until_s - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return
+            self._turn(left_s)
+
+    # -- the end of all -----------------------------------------------------------------------------
+
     def _end_all(self) -> None:
-        """SIGTERM to all, the grace, SIGKILL; processes that left their groups included."""
+        """Others are told, all is ended."""
         if self._code is None:
-            self._code = 1  # something was raised
+            self._finish(1, "something was raised")
+        if self._elsewhere is not None and self._code and not self._told_of_end:
+            self._elsewhere.say_end(self._code, self._reason)
+        self._tell(_TELL_FIRST_S)
+        self._kill_all()
+        self._tell(None)
+
+    def _kill_all(self) -> None:
+        """SIGTERM to all, the grace, SIGKILL; processes that left their groups included."""
         deadline = time.monotonic() + self._rules.grace_s
+        patience: keeper.Patience | None = None
         for each in self.running:
             each.due_s = None
         self._signal_all(signal.SIGTERM)
@@ -331,8 +406,15 @@ class Supervisor:
                 return
             self._kill |= time.monotonic() >= deadline
             if self._kill:
+                patience = patience or keeper.Patience(self._rules.stay_s, self._rules.leave_s)
                 self._signal_all(signal.SIGKILL)
-            within_s = 1.0 if self._kill else max(deadline - time.monotonic(), 0.0)
+                if text := patience.said(left):
+                    self._console.say(text)
+                if patience.over:
+                    self._code = self._code or 1
+                    self._keeper.kill()  # which would wait for them, too
+                    return
+            within_s = 1.0 if patience else max(deadline - time.monotonic(), 0.0)
             with self._watching(left):
                 self._turn(within_s)
             self._reap()

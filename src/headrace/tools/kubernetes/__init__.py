@@ -1,0 +1,1 @@
+"""`headrace k8s`: manifests of a cluster for Kubernetes."""
