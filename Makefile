@@ -28,7 +28,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-kernels check bench bench-scaling fuzz mutate soak large protos oracle clean
+.PHONY: demo test test-kernels check bench bench-neighbours bench-scaling fuzz mutate soak large protos oracle clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -53,6 +53,11 @@ oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 
 bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# Beside Redis, multiprocessing's managers and plain sockets; what is not installed is left out and named.
+bench-neighbours: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
+	@$(BIN)/python $(PIP) redis
+	@$(BIN)/python -m benchmarks.neighbours $(ARGS)
 
 bench-scaling: $(VENV)/installed-plots $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m benchmarks.scaling $(ARGS)

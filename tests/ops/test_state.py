@@ -8,6 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import headrace as tf
 from headrace.base import dtypes, errors
@@ -45,6 +48,42 @@ def apply(spec: Any, variable: Variable, *inputs: Any, **attrs: Any) -> Any:
     assert variable.array is not None
     assert variable.array.dtype == variable.dtype.np
     return variable.array.astype(complex).real.tolist()
+
+
+NUMBERS = [
+    "float32",
+    "float64",
+    "float16",
+    "complex64",
+    "int8",
+    "uint8",
+    "int32",
+    "uint64",
+    "int64",
+]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@given(data=st.data())
+def test_a_number_becomes_what_numpy_makes_of_both(dtype: str, data: st.DataObject) -> None:
+    numbers = st.tuples(*[arrays(dtype, ()) for _ in range(2)])
+    before, value = data.draw(numbers)
+    for spec, ufunc in ((state.assign_add_op, np.add), (state.assign_sub_op, np.subtract)):
+        with np.errstate(all="ignore"):
+            expected = ufunc(before[...], value[...])
+            for given_value in (value, value[()], value.item()):
+                if isinstance(given_value, complex):
+                    continue
+                variable = holding(before, dtype)
+                spec.kernel(np, variable, given_value)
+                assert variable.array is not None
+                np.testing.assert_array_equal(variable.array, expected, strict=True)
+
+
+def test_a_number_is_not_added_to_what_has_another_shape() -> None:
+    for value in (1.0, np.float32(1)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"same size.*\[2\].*\[\]"):
+            state.assign_add_op.kernel(np, holding([1, 2]), value)
 
 
 # op, indices, updates -> [1, 2, 6, 8] afterwards

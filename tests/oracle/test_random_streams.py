@@ -52,11 +52,12 @@ SEEDED = {
         dict(shape=shape, rate=np.array(rate, kind), dtype=out)
         for shape in SHAPES[::3] for rate in (0.25, [3.0, 12.0, 150.0]) for kind in ("f2", "f4", "f8")
         for out in (tf.float16, tf.float32, tf.float64, tf.int32, tf.int64)
-    ] + [dict(shape=[30], rate=np.array([4, 70], kind), dtype=tf.int64) for kind in ("i4", "i8")],
+    ] + [dict(shape=[30], rate=np.array([4, 70], kind), dtype=tf.int64) for kind in ("i4", "i8")]
+    + [dict(shape=[5], rate=np.linspace(0, 25, 4000), dtype=tf.float64)],
     "RandomGamma": [
         dict(shape=shape, alpha=np.array(alpha, kind))
         for shape in (*SHAPES[::3], i64([40])) for alpha in (0.3, [1.0, 2.5, 40.0]) for kind in ("f2", "f4", "f8")
-    ],
+    ] + [dict(shape=i64([5]), alpha=np.linspace(0.01, 3, 4000))],
     "SampleDistortedBoundingBox": [
         dict(image_size=np.array([40, 30, 3], kind), bounding_boxes=BOXES) for kind in ("i4", "i8", "u1")
     ] + [dict(image_size=[400, 300, 3], bounding_boxes=BOXES, min_object_covered=0.6, area_range=[0.3, 1.0])],

@@ -27,9 +27,9 @@ PATIENT = tf.RunOptions(timeout_in_ms=60_000)  # for what is only prepared in a 
 
 
 def in_the_end(call: Callable[[], Any]) -> Any:
-    """Its value; what is only prepared may run into the limit some times."""
+    """Its value; what is only prepared may run into the limit some times, even before a task has answered."""
     for _ in range(ATTEMPTS):
-        with contextlib.suppress(tf.errors.DeadlineExceededError):
+        with contextlib.suppress(tf.errors.DeadlineExceededError, tf.errors.UnavailableError):
             return call()
     return call()
 

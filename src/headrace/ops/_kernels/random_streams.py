@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import ml_dtypes
@@ -29,6 +29,7 @@ _BLOCKS_PER_NUMBER: Final = 256
 _CHUNK: Final = (
     1 << 15
 )  # blocks made at once: with fewer, two threads wait for the interpreter as long as they work
+_OUTPUTS: Final = 8192  # that are made at once of those that draw again until a number is accepted
 _AHEAD: Final = (
     32  # short runs of words that are made at once; a call of NumPy takes longer than it computes
 )
@@ -88,6 +89,13 @@ class Stream:
             some[:] = made.reshape(-1)[: len(some)]
 
         parallel_for(chunk, range(0, blocks, _CHUNK))
+
+
+def outputs_of(rows: Array, samples: int) -> Iterator[tuple[Array, Array]]:
+    """Of draws [rows, samples] the positions of those in `rows`, and which row each is in; some at a time."""
+    for at in range(0, len(rows) * samples, _OUTPUTS):
+        row, sample = np.divmod(np.arange(at, min(at + _OUTPUTS, len(rows) * samples)), samples)
+        yield rows[row] * samples + sample, rows[row]
 
 
 # -- bits to numbers in [0, 1) ----------------------------------------------------------------

@@ -23,7 +23,7 @@ from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops._kernels.random_streams import Stream, doubles_of, normals_of
+from headrace.ops._kernels.random_streams import Stream, doubles_of, normals_of, outputs_of
 from headrace.ops.array.broadcast import broadcast_dynamic_shape, broadcast_to
 from headrace.ops.array.constants import checked_sizes, ones
 from headrace.ops.array.joining import concat
@@ -38,7 +38,6 @@ __all__ = ["random_gamma"]
 
 Array = np.ndarray[Any, Any]
 _BLOCKS_PER_OUTPUT: Final = 256
-_CHUNK: Final = 8192  # outputs made at once
 
 
 class _Source:
@@ -68,20 +67,23 @@ class _Source:
         return self._take(which, self._uniforms, self._uniforms_left, doubles_of)
 
 
-def _drawn(stream: Stream, starts: Array, alpha: float) -> Array:
+def _exponential(stream: Stream, starts: Array, alphas: Array) -> Array:
+    """One number for each start; alphas are 1."""
+    return -np.log1p(-_Source(stream, starts).uniform(np.arange(len(starts))))
+
+
+def _drawn(stream: Stream, starts: Array, alphas: Array) -> Array:
     """One number for each start."""
     source = _Source(stream, starts)
-    everyone = np.arange(len(starts))
-    if alpha == 1.0:
-        return -np.log1p(-source.uniform(everyone))
-    d = alpha + (2.0 / 3 if alpha < 1 else -1.0 / 3)
-    c = 1.0 / 3 / np.sqrt(d)
-    found, left = np.empty(len(starts)), everyone
+    found, left = np.empty(len(starts)), np.arange(len(starts))
+    ds = alphas + np.where(alphas < 1, 2.0 / 3, -1.0 / 3)
+    cs = 1.0 / 3 / np.sqrt(ds)
     while left.size:
         x = source.normal(left)
-        v = 1 + c * x
+        v = 1 + cs[left] * x
         proper = v > 0
         some, x, v = left[proper], x[proper], v[proper] ** 3
+        d = ds[some]
         u = source.uniform(some)
         square = x * x
         with np.errstate(divide="ignore"):
@@ -89,9 +91,9 @@ def _drawn(stream: Stream, starts: Array, alpha: float) -> Array:
                 np.log(u) < 0.5 * square + d * (1 - v + np.log(v))
             )
         done = some[accepted]
-        found[done] = d * v[accepted]
-        if alpha < 1:
-            found[done] *= source.uniform(done) ** (1 / alpha)
+        found[done] = d[accepted] * v[accepted]
+        small = done[alphas[done] < 1]
+        found[small] *= source.uniform(small) ** (1 / alphas[small])
         refused = np.ones(len(left), bool)
         refused[np.flatnonzero(proper)[accepted]] = False
         left = left[refused]
@@ -103,13 +105,13 @@ def _gamma(stream: Stream, samples: int, alphas: Array) -> Array:
     if not stream.seeded:
         return stream.numpy.standard_gamma(alphas, (samples, len(alphas)))
     first = stream.reserve(_BLOCKS_PER_OUTPUT * samples * len(alphas))
-    found = np.empty((len(alphas), samples))
-    for row, alpha in enumerate(alphas.tolist()):
-        for at in range(0, samples, _CHUNK):
-            count = min(_CHUNK, samples - at)
-            starts = first + _BLOCKS_PER_OUTPUT * (row * samples + at + np.arange(count))
-            found[row, at : at + count] = _drawn(stream, starts.astype(np.uint64), alpha)
-    return found.T
+    found = np.empty(len(alphas) * samples)
+    plain = alphas == 1
+    for rows, draw in ((np.flatnonzero(plain), _exponential), (np.flatnonzero(~plain), _drawn)):
+        for outputs, row in outputs_of(rows, samples):
+            starts = (first + _BLOCKS_PER_OUTPUT * outputs).astype(np.uint64)
+            found[outputs] = draw(stream, starts, alphas[row])
+    return found.reshape(len(alphas), samples).T
 
 
 def _shape(c: ShapeContext) -> Shape:

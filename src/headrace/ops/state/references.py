@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -159,18 +160,43 @@ def update(
 ) -> Ref:
     """ref = ufunc(ref, value), in place if nobody reads it; gives `ref`.  Raises InvalidArgument, FailedPrecondition.
 
-    of_scalars: the same of two NumPy scalars; a ufunc takes several times as long.
+    value: of a scalar whose `number` is there it may be a Python number.
+    of_scalars: the same of two Python numbers; a ufunc takes several times as long.
     """
     with ref.lock:
-        array = ref.require()
-        if not array.ndim and not value.ndim and array.dtype.kind in NUMBERS:
-            array = ref.writable()
-            array[()] = of_scalars(array[()], value[()])
+        if value.__class__ is float or value.__class__ is int:
+            _update_number(ref, value, ufunc, what, of_scalars)
             return ref
+        array = ref.require()
         if array.shape != value.shape:
             raise ref.unlike_update(what, array.shape, value.shape)
-        ref.rewrite(lambda before, after: ufunc(before, value, out=after))
+        if not array.ndim and array.dtype.kind in NUMBERS:
+            _update_number(ref, value.item(), ufunc, what, of_scalars)
+        else:
+            ref.rewrite(partial(_of_two, ufunc, value))
     return ref
+
+
+def _of_two(ufunc: Callable[..., Any], value: Any, before: Array, after: Array) -> None:
+    ufunc(before, value, out=after)
+
+
+def _update_number(
+    ref: Ref, value: Any, ufunc: Callable[..., Any], what: str, of_scalars: Callable[..., Any]
+) -> None:
+    """As `update`, of a scalar by a Python number; the variable's lock is held."""
+    number = ref.number()
+    if number is not None:
+        try:
+            # Of float32 too: the exact sum, rounded to 53 bits and then to 24, is the exact sum rounded to 24.
+            number[()] = of_scalars(number[()], value)
+            return
+        except ValueError:  # an integer that is too large
+            pass
+    array = ref.writable()
+    if array.ndim:
+        raise ref.unlike_update(what, array.shape, ())
+    ufunc(array, array.dtype.type(value), out=array)
 
 
 _ADD_TO: dict[str, Any] = {

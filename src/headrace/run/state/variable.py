@@ -39,6 +39,7 @@ Array = np.ndarray[Any, Any]
 
 _COPIED = 1024  # elements; what is smaller is copied sooner than lent
 NUMBERS = frozenset("fiubc")  # kinds of dtypes whose scalars are values, not views
+PYTHON_NUMBERS = frozenset("bBhHiIlLqQfd")  # dtypes that a memoryview reads and writes
 _LEASED_BYTES = 1 << 14  # what is smaller is copied sooner than leased: measured, 2 us either way
 
 
@@ -167,6 +168,7 @@ class State(Resource):
         self._readers: Readers = set()  # of `array`
         self._lent: Callable[[], Array | None] = _nobody
         self.lends = True
+        self._number: memoryview | None = None  # see `number`
         self.buffer: SharedBuffer | None = None  # of `array`
         self._buffers: BufferPool | None = None  # once it has had any
         self._awaited: list[Pending[np.bool_]] = []  # by those who wait for the first assignment
@@ -268,6 +270,18 @@ class State(Resource):
             array = self._replace_by_copy(array)
         return array
 
+    def number(self) -> memoryview | None:
+        """A scalar to be changed in place, as `writable` gives it: `[()]` reads and takes a Python number.
+
+        Sums of two of those are what NumPy's scalars give, rounded alike, and touch a fifth of the memory.  None: of
+        its dtype there are none.  `lock` is held.  Raises FailedPrecondition.
+        """
+        if self._number is None or self._is_read():
+            array = self.writable()
+            if not array.ndim and array.dtype.char in PYTHON_NUMBERS:
+                self._number = array.data
+        return self._number
+
     def _is_read(self) -> bool:
         """Whether somebody counts on the array as it is; `lock` is held."""
         if self._readers or self._lent() is not None:
@@ -333,6 +347,7 @@ class State(Resource):
     def _replace(self, array: Array | None, buffer: SharedBuffer | None = None) -> None:
         """Have another array; whoever reads the old one keeps that.  `lock` is held."""
         self.array = array
+        self._number = None
         self.buffer = buffer
         if array is None:
             self._buffers = None

@@ -1,7 +1,7 @@
 """One connection of the lane: frames in, frames out, on a socket that blocks.
 
 On one host large tensors go through shared memory (serve.lane.shared_memory) instead.
-Called by: serve.lane.server, serve.lane.client.  Threads: one reads and one writes at a time;
+Called by: serve.lane.served, serve.lane.client.  Threads: one reads and one writes at a time;
 `shut` from any, and whoever reads or writes finds out at once.
 """
 
@@ -21,6 +21,7 @@ from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import ExternalTensor, Frame, Kind, pack, whole
 from headrace.run.state.shared_buffers import buffer_of
 from headrace.run.state.variable import Lease
+from headrace.serve.lane.multiplexer import STEADY, Multiplexer
 from headrace.serve.lane.shared_memory import AVAILABLE, Borrower, Lender
 from headrace.serve.lane.wire import KnownAnswers
 from headrace.serve.rpc.brief import STEP_BYTES
@@ -275,29 +276,72 @@ class LaneSocket:
         """The next frame, if all of it came with an earlier one.  Raises as `read`."""
         return self._parser.next()
 
-    def answer_known(self, known: KnownAnswers) -> bool:
+    def answer_known(
+        self, known: KnownAnswers, at_once: KnownAnswers, together: Multiplexer
+    ) -> bool | None:
         """Answer what is known, as long as nothing else comes.
 
         Whether something has, which `read` has next; False if nothing has within the time limit of the last `read`.
-        Raises as `read`.
+        together: takes a connection that is steadily asked for what is answered `at_once`, when there are several.
+        None: it is to take it now.  Raises as `read`.
         """
         sock = self._sock
         receive, send, ancillary = sock.recvmsg, sock.send, self._ancillary
-        while True:
-            try:
-                data, extra, flags, _ = receive(_SHORT, ancillary)
-            except BlockingIOError:
-                return False
-            answer = known.get(data[:-STEP_BYTES])
-            if answer is not None and not (extra or flags):
-                reply = answer(data)
-                if reply is not None:
-                    sent = send(reply) if reply else 0
-                    if sent != len(reply):
-                        self._send([reply[sent:]], self._send_limit_s, None, (), begun=True)
-                    continue
-            self._put(data, extra, flags)
+        steady = 0
+        try:
+            while True:
+                try:
+                    data, extra, flags, _ = receive(_SHORT, ancillary)
+                except BlockingIOError:
+                    return False
+                same = data[:-STEP_BYTES]
+                answer = at_once.get(same)
+                if answer is not None:
+                    steady += 1
+                    if steady == STEADY:
+                        together.steadies(1)
+                else:
+                    if steady >= STEADY:
+                        together.steadies(-1)
+                    steady = 0
+                    answer = known.get(same)
+                reply = None if answer is None or extra or flags else answer(data)
+                if reply is None:
+                    self._put(data, extra, flags)
+                    return True
+                sent = send(reply) if reply else 0
+                if sent != len(reply):
+                    self._send([reply[sent:]], self._send_limit_s, None, (), begun=True)
+                if steady >= STEADY and together.several:
+                    steady = 0
+                    return None
+        finally:
+            if steady >= STEADY:
+                together.steadies(-1)
+
+    def answer_available(self, at_once: KnownAnswers) -> bool:
+        """Answer one request that has come, if it is one of those.
+
+        False: something else has, which `read` has next, or the other side does not read its replies, so that `flush`
+        is to be called.  Waits for nothing.  Raises as `read`.
+        """
+        try:
+            data, extra, flags, _ = self._sock.recvmsg(_SHORT, self._ancillary, socket.MSG_DONTWAIT)
+        except BlockingIOError:
             return True
+        answer = at_once.get(data[:-STEP_BYTES])
+        reply = None if answer is None or extra or flags else answer(data)
+        if reply is None:
+            self._put(data, extra, flags)
+            return False
+        try:
+            sent = self._sock.send(reply, socket.MSG_DONTWAIT) if reply else 0
+        except BlockingIOError:
+            sent = 0
+        if sent != len(reply):
+            self.hold(reply[sent:])
+            return False
+        return True
 
     def _put(self, data: bytes, extra: Sequence[tuple[int, int, bytes]], flags: int) -> None:
         """Leave to `read` what was read between two frames."""

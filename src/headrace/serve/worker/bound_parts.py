@@ -15,7 +15,7 @@ from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
 from headrace.run.exec.kernel import BARE, StepState
 from headrace.run.exec.program import Change, Program
 from headrace.run.scope import Scope
-from headrace.run.state.variable import NUMBERS, Variable
+from headrace.run.state.variable import NUMBERS, PYTHON_NUMBERS, Variable
 from headrace.serve.rpc.again import ReadsAgain, RunsAgain
 from headrace.serve.worker.registered import RegisteredPartition
 
@@ -69,10 +69,14 @@ class BoundReads(ReadsAgain):
             return read() if variable.array is array else None
         parts: list[bytes] = []
         for variable, array, read in self._each:
-            with variable.lock:
+            if not variable.lock.acquire(blocking=False):
+                return None
+            try:
                 if variable.array is not array:
                     return None
                 parts.append(read())
+            finally:
+                variable.lock.release()
         return b"".join(parts)
 
 
@@ -135,9 +139,9 @@ class BoundChange(RunsAgain):
         self._generation = generation
         self._variable = variable
         self._kernel, operand, self._gives = change
-        self._operand = operand[
-            ()
-        ]  # made once: making a scalar touches as much memory as all the rest
+        self._number = operand.dtype.char in PYTHON_NUMBERS
+        # Made once: making a scalar touches as much memory as all the rest.
+        self._operand = operand.item() if self._number else operand[()]
         self._booked = Scope()
         self._array: Any = None  # of the variable, as `_read` reads it
         self._read: Callable[[], bytes] = bytes
@@ -159,15 +163,17 @@ class BoundChange(RunsAgain):
         before = variable.array
         if before is None or before.ndim:
             return None
-        was = suppress_warnings()
         try:
-            self._kernel(variable, self._operand)
-        except (
-            Exception
-        ):  # of one assignment, which has not been made: the same is said by the general way
+            if self._number:
+                self._kernel(variable, self._operand)
+            else:
+                was = suppress_warnings()
+                try:
+                    self._kernel(variable, self._operand)
+                finally:
+                    restore_warnings(was)
+        except Exception:  # of an assignment that has not been made: the general way says the same
             return None
-        finally:
-            restore_warnings(was)
         if not self._gives:
             return b""
         array = variable.array
