@@ -188,11 +188,8 @@ _CONTRIB_NAMES = {
     ),
     "slim.nets": "they went to the repository tensorflow/models (research/slim/nets), and run on tf.contrib.slim",
     **dict.fromkeys(
-        [
-            f"rnn.{name}"
-            for name in ("GridLSTMCell", "BidirectionalGridLSTMCell", "TimeFreqLSTMCell")
-        ],
-        "cut the frequencies into pieces with tf.split, and run a cell of tf.nn.rnn_cell over them",
+        [f"rnn.{name}" for name in ("GridLSTMCell", "BidirectionalGridLSTMCell")],
+        "use tf.contrib.rnn.TimeFreqLSTMCell, or cut the frequencies into pieces with tf.split",
     ),
     "rnn.NTMCell": "use a cell with tf.contrib.seq2seq.AttentionWrapper",
     "opt.GGTOptimizer": "use tf.train.AdagradOptimizer",
