@@ -59,14 +59,10 @@ class _OfShape(TypeSpec):
         return self._with_shape(self._shape.most_specific_compatible_shape(other._shape))
 
 
-class SparseTensorSpec(_OfShape):
-    """A dense shape and a dtype of a SparseTensor."""
+class _Told(_OfShape):
+    """Those of which programs may ask shape and dtype."""
 
     __slots__ = ()
-
-    def __init__(self, shape: Any = None, dtype: Any = dtypes.float32) -> None:
-        """shape: of the whole; None if the rank is unknown."""
-        self._shape, self._dtype = TensorShape(shape), dtypes.as_dtype(dtype)
 
     @property
     def dtype(self) -> Any:
@@ -75,8 +71,18 @@ class SparseTensorSpec(_OfShape):
 
     @property
     def shape(self) -> TensorShape:
-        """The dense shape, as far as it is known."""
+        """The shape, as far as it is known; that of ragged dimensions is not."""
         return self._shape
+
+
+class SparseTensorSpec(_Told):
+    """A dense shape and a dtype of a SparseTensor."""
+
+    __slots__ = ()
+
+    def __init__(self, shape: Any = None, dtype: Any = dtypes.float32) -> None:
+        """shape: of the whole; None if the rank is unknown."""
+        self._shape, self._dtype = TensorShape(shape), dtypes.as_dtype(dtype)
 
     @property
     def value_type(self) -> type:
@@ -157,7 +163,7 @@ class IndexedSlicesSpec(_OfShape):
         )
 
 
-class RaggedTensorSpec(_OfShape):
+class RaggedTensorSpec(_Told):
     """A shape, a dtype and a ragged rank of a RaggedTensor."""
 
     __slots__ = ("_ragged_rank", "_row_splits_dtype")
@@ -184,16 +190,6 @@ class RaggedTensorSpec(_OfShape):
                 f"Argument `ragged_rank` ({ragged_rank}) must be less than rank ({rank})."
             )
         self._ragged_rank = ragged_rank
-
-    @property
-    def dtype(self) -> Any:
-        """The type of the values."""
-        return self._dtype
-
-    @property
-    def shape(self) -> TensorShape:
-        """The shape, as far as it is known; ragged dimensions are not."""
-        return self._shape
 
     @property
     def ragged_rank(self) -> int:
