@@ -41,11 +41,11 @@ def test_steps_that_run_at_once_share_a_batch() -> None:
 
 
 def test_sessions_of_one_server_share_batches() -> None:
-    with tf.Graph().as_default(), tf.train.Server.create_local_server() as server:
+    with tf.Graph().as_default() as graph, tf.train.Server.create_local_server() as server:
         x, (twice, rows) = doubled()
 
         def client(fed: list[float]) -> Any:
-            with tf.Session(server.target) as session:
+            with tf.Session(server.target, graph) as session:
                 return session.run([twice, rows], {x: fed})
 
         with ThreadPoolExecutor(2) as pool:
