@@ -183,8 +183,8 @@ class Row:
     of_floor: float | None
     of_package: bool
     tensorflow: bool
-    estimator: bool
     moves: str
+    estimator: bool = False
 
     @property
     def name(self) -> str:
@@ -250,8 +250,8 @@ def row(
             of_floor,
             of_package,
             tensorflow,
-            estimator,
             moves,
+            estimator,
         )
         if made.name in TABLE:
             taken = TABLE[made.name].function

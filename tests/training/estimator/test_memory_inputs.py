@@ -75,7 +75,9 @@ def test_strings_and_no_rows_are_rows_too() -> None:
     words = np.array(["a", "b", "c"])
     found = batches(I.numpy_input_fn({"w": words}, batch_size=2, shuffle=False))
     assert [each["w"].tolist() for each in found] == [[b"a", b"b"], [b"c"]]
-    assert batches(I.numpy_input_fn({"a": np.zeros([0, 2])}, shuffle=False)) == []
+    for epochs in (1, None):
+        none = I.numpy_input_fn({"a": np.zeros([0, 2])}, num_epochs=epochs, shuffle=False)
+        assert batches(none) == []
 
 
 REFUSED = [

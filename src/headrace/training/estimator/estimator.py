@@ -145,6 +145,17 @@ class Estimator:
         if latest_checkpoint(self._model_dir) is None:
             raise ValueError(f"Could not find trained model in model_dir: {self._model_dir}.")
 
+    def _latest_if_trained(self, what: str) -> str | None:
+        """The last checkpoint; None, which is told of, if there is none."""
+        path = latest_checkpoint(self._model_dir)
+        if path is None:
+            log.info(
+                "Could not find trained model in model_dir: %s, running initialization to %s.",
+                self._model_dir,
+                what,
+            )
+        return path
+
     def eval_dir(self, name: str | None = None) -> str:
         """Where events of evaluations of that name go."""
         return os.path.join(self._model_dir, "eval" if not name else f"eval_{name}")
@@ -237,12 +248,7 @@ class Estimator:
         """
         stopping = _eval_hooks(steps)
         all_hooks = [*calls.checked_hooks(hooks), *stopping]
-        path = checkpoint_path or latest_checkpoint(self._model_dir)
-        if path is None:
-            log.info(
-                "Could not find trained model in model_dir: %s, running initialization to evaluate.",
-                self._model_dir,
-            )
+        path = checkpoint_path or self._latest_if_trained("evaluate")
         with Graph().as_default() as graph:
             step = self._begin_graph(graph)
             features, labels, input_hooks = calls.given_by_input_fn(
@@ -278,12 +284,7 @@ class Estimator:
         Raises ValueError, TypeError, and what steps raise.
         """
         all_hooks = calls.checked_hooks(hooks)
-        path = checkpoint_path or latest_checkpoint(self._model_dir)
-        if path is None:
-            log.info(
-                "Could not find trained model in model_dir: %s, running initialization to predict.",
-                self._model_dir,
-            )
+        path = checkpoint_path or self._latest_if_trained("predict")
         with Graph().as_default() as graph:
             self._begin_graph(graph)
             features, _, input_hooks = calls.given_by_input_fn(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from headrace.codec import protos as pb
 from headrace.codec.tensors import make_tensor_proto
@@ -127,7 +128,7 @@ def _add_summaries(summary: pb.Summary, name: str, value: bytes) -> None:
     """Those of a serialized Summary, numbered."""
     try:
         inner = pb.Summary.FromString(value)
-    except Exception:  # whatever protobuf calls it
+    except DecodeError:
         log.warning("Skipping summary for %s, cannot parse string to Summary.", name)
         return
     for at, each in enumerate(inner.value):

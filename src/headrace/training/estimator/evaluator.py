@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from headrace.base import errors
 from headrace.training.estimator.estimator import Estimator
 from headrace.training.estimator.evaluating import GLOBAL_STEP
 from headrace.training.estimator.train_specs import EvalSpec
@@ -62,7 +63,7 @@ class Evaluator:
             )
             self.metrics = metrics
             self.exports = self._export(path, metrics, self.is_done())
-        except Exception as error:
+        except (ValueError, OSError, errors.OpError) as error:
             if checkpoint_exists(path):
                 raise
             log.warning(

@@ -47,12 +47,12 @@ class Rows:
 
     def __call__(self) -> list[np.ndarray[Any, Any]]:
         """Raises OutOfRangeError at the end."""
-        size = self._at_once
+        size = self._at_once if self._count else 0
         if self._left is not None:
             size = min(size, self._left)
-            if size <= 0:
-                raise errors.OutOfRangeError(None, None, "Already emitted all epochs.")
             self._left -= size
+        if size <= 0:
+            raise errors.OutOfRangeError(None, None, "Already emitted all epochs.")
         numbers = np.arange(self._at, self._at + size, dtype=np.int64) % self._count
         self._at = (self._at + size) % self._count
         return [numbers, *(column[numbers] for column in self._columns)]
