@@ -13,6 +13,9 @@ TENSORFLOW := tensorflow-cpu==2.21.*
 TF_SLIM := tf-slim==1.1.*
 # tf-slim's layers are made of it; it asks for the package named tensorflow, which tensorflow-cpu stands for.
 TF_KERAS := tf-keras==2.21.*
+# The last that has tf.estimator, and a Python that it runs on.
+TENSORFLOW_ESTIMATOR := tensorflow-cpu==2.15.*
+ESTIMATOR_PYTHON ?= $(shell command -v python3.11 || command -v python3.10)
 SCHEMAS := 'kubernetes-validate>=1.33' 'kubeflow-trainer-api>=2'
 # Its generated code runs with protobuf 6.30 to 7.x; pyproject.toml says the same.
 PROTOC := grpcio-tools==1.72.2
@@ -20,6 +23,10 @@ PROTOC := grpcio-tools==1.72.2
 # A Python that has TensorFlow; the default is installed on demand.
 HEADRACE_ORACLE_PYTHON ?= $(CURDIR)/.oracle/bin/python
 export HEADRACE_ORACLE_PYTHON
+
+# A Python that has a TensorFlow with tf.estimator; the default is installed on demand.
+HEADRACE_ESTIMATOR_ORACLE_PYTHON ?= $(CURDIR)/.oracle-2.15/bin/python
+export HEADRACE_ESTIMATOR_ORACLE_PYTHON
 
 # Most tests' time is that of processes that they start, which would each compile all that they import again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,7 +36,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-kernels check bench bench-scaling fuzz mutate soak large k8s slurm ray protos oracle clean
+.PHONY: demo test test-kernels check browser bench bench-neighbours bench-scaling fuzz mutate soak large k8s slurm ray protos oracle estimator estimator-smoke clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -37,7 +44,8 @@ demo: $(VENV)/installed
 
 # Without TensorFlow, even where there is one: what needs it is in `make oracle`.
 test: $(VENV)/installed-dev
-	@env -u HEADRACE_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests --ignore=tests/oracle --ignore=tests/interop --ignore=tests/engines $(ARGS)
+	@env -u HEADRACE_ORACLE_PYTHON -u HEADRACE_ESTIMATOR_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests \
+		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle --ignore=tests/browser --ignore=tests/engines $(ARGS)
 
 test-kernels: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON OPENBLAS_CORETYPE=$(KERNEL) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(VECTORS)')" \
@@ -49,11 +57,32 @@ check: $(VENV)/installed-dev
 	$(BIN)/mypy --strict src
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py
 
+# The page in a headless Chromium, which is installed where there is none and apt-get may.
+browser: $(VENV)/installed-browser
+	@for name in $$HEADRACE_CHROMIUM chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+		echo "installing Chromium" && apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null
+	@$(BIN)/python -m pytest tests/browser $(ARGS)
+
 oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m pytest $(wildcard tests/oracle tests/interop) $(ARGS)
 
-bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
+# The same programs of tf.estimator under headrace and under the last TensorFlow that has it.
+estimator: $(VENV)/installed-dev $(HEADRACE_ESTIMATOR_ORACLE_PYTHON)
+	@$(BIN)/python -m pytest tests/estimator_oracle $(ARGS)
+
+# Some of them; without a Python for that TensorFlow it says so, and succeeds.
+estimator-smoke:
+	@if [ -x "$(HEADRACE_ESTIMATOR_ORACLE_PYTHON)" ] || [ -n "$(ESTIMATOR_PYTHON)" ]; then \
+		$(MAKE) --no-print-directory estimator ARGS='-q -k smoke $(ARGS)'; \
+	else echo "left out: $(TENSORFLOW_ESTIMATOR) needs Python 3.11 or 3.10, and there is none"; fi
+
+bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON) $(if $(ESTIMATOR_PYTHON),$(HEADRACE_ESTIMATOR_ORACLE_PYTHON))
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# Beside Redis, multiprocessing's managers and plain sockets; what is not installed is left out and named.
+bench-neighbours: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
+	@$(BIN)/python $(PIP) redis
+	@$(BIN)/python -m benchmarks.neighbours $(ARGS)
 
 bench-scaling: $(VENV)/installed-plots $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m benchmarks.scaling $(ARGS)
@@ -92,7 +121,7 @@ protos: $(VENV)/installed-dev .protoc/installed
 	.protoc/bin/python scripts/protos.py
 
 clean:
-	rm -rf $(VENV) .oracle .protoc .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .oracle .oracle-2.15 .protoc .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	rm -rf src/headrace.egg-info report.html trace.json
 	find src tests examples scripts benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -109,6 +138,11 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo "installing the tools for tests and checks into $(VENV)"
 	@$(BIN)/python $(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/installed-browser: $(VENV)/installed-dev
+	@echo "installing playwright and axe-core into $(VENV)"
+	@$(BIN)/python $(PIP) -e '.[browser]'
 	@touch $@
 
 $(VENV)/installed-plots: $(VENV)/installed-dev
@@ -134,6 +168,14 @@ $(CURDIR)/.oracle/bin/python:
 	@.oracle.part/bin/python $(PIP) '$(TENSORFLOW)' '$(TF_SLIM)'
 	@.oracle.part/bin/python $(PIP) --no-deps '$(TF_KERAS)'
 	@mv .oracle.part .oracle
+
+$(CURDIR)/.oracle-2.15/bin/python:
+	@[ -n "$(ESTIMATOR_PYTHON)" ] || { echo "$(TENSORFLOW_ESTIMATOR) needs Python 3.11 or 3.10: make estimator ESTIMATOR_PYTHON=/path/to/one"; exit 1; }
+	@echo "installing $(TENSORFLOW_ESTIMATOR) into .oracle-2.15 (1.3 GB, a few minutes)"
+	@rm -rf .oracle-2.15 .oracle-2.15.part
+	@$(ESTIMATOR_PYTHON) -m venv .oracle-2.15.part
+	@.oracle-2.15.part/bin/python $(PIP) '$(TENSORFLOW_ESTIMATOR)' 'pandas'
+	@mv .oracle-2.15.part .oracle-2.15
 
 .protoc/installed:
 	@$(PYTHON) -m venv .protoc

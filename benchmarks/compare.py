@@ -117,7 +117,7 @@ def _run(row: Row, subject: str, effort: Effort, arguments: Any) -> Any:
         if library is not None and row.cluster:
             servers = stack.enter_context(cluster(library, row.cluster))
         command = [
-            *((library or HEADRACE).python(), "-m", "benchmarks.child"),
+            *((library or HEADRACE).python(row.estimator), "-m", "benchmarks.child"),
             *(row.name, subject, str(effort.seconds), json.dumps(servers), json.dumps(arguments)),
         ]
         child = stack.enter_context(process(command))

@@ -1,6 +1,6 @@
 """The other end of the round trips that floors measure.
 
-    python -m benchmarks.echo tcp|frames|bulk|grpc
+    python -m benchmarks.echo tcp|each|frames|bulk|grpc
     python -m benchmarks.echo relay PORT...
 
 Writes its port on a line, sends back what it receives (bulk: so many bytes as it is asked for; frames: a scalar in a
@@ -25,10 +25,23 @@ def tcp() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         connection, _ = listener.accept()
+    _echo(connection)
+
+
+def _echo(connection: socket.socket) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while message := connection.recv(65536):
             connection.sendall(message)
+
+
+def each() -> None:
+    """As many connections as come, a thread each."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=_echo, args=(connection,), daemon=True).start()
 
 
 def relay(*ports: str) -> None:
@@ -99,5 +112,5 @@ def grpc() -> None:
 
 if __name__ == "__main__":
     end_with_stdin()
-    kinds = {"tcp": tcp, "frames": frames, "bulk": bulk, "grpc": grpc, "relay": relay}
+    kinds = {"tcp": tcp, "each": each, "frames": frames, "bulk": bulk, "grpc": grpc, "relay": relay}
     kinds[sys.argv[1]](*sys.argv[2:])

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import sys
 from dataclasses import dataclass
 from typing import Any
 
 ORACLE_VARIABLE = "HEADRACE_ORACLE_PYTHON"
+ESTIMATOR_ORACLE_VARIABLE = "HEADRACE_ESTIMATOR_ORACLE_PYTHON"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Library:
 
     def load(self) -> Any:
         """The module `tf`: graphs, sessions and ref variables, as in TensorFlow 1."""
-        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # has the recurrent cells of TensorFlow 1
+        if importlib.util.find_spec("tf_keras"):  # has the recurrent cells of TensorFlow 1
+            os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
         tf = importlib.import_module(self.module)
         if self is TENSORFLOW:
             tf.disable_v2_behavior()
@@ -47,14 +50,18 @@ class Library:
                 continue
         return importlib.metadata.distribution(self.distributions[-1]).name
 
-    def python(self) -> str:
-        """Path of the Python that has it.  Raises LookupError if nobody has said where TensorFlow is."""
+    def python(self, estimator: bool = False) -> str:
+        """Path of the Python that has it; of the last that had tf.estimator, if that is wanted.
+
+        Raises LookupError if nobody has said where TensorFlow is.
+        """
         if self is not TENSORFLOW:
             return sys.executable
-        path = os.environ.get(ORACLE_VARIABLE)
+        variable = ESTIMATOR_ORACLE_VARIABLE if estimator else ORACLE_VARIABLE
+        path = os.environ.get(variable)
         if not path:
             raise LookupError(
-                f"{ORACLE_VARIABLE} names no Python with TensorFlow: say `make bench`, which installs one, "
+                f"{variable} names no Python with TensorFlow: say `make bench`, which installs one, "
                 "or leave TensorFlow out with --only headrace"
             )
         return path

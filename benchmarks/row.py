@@ -184,6 +184,7 @@ class Row:
     of_package: bool
     tensorflow: bool
     moves: str
+    estimator: bool = False
 
     @property
     def name(self) -> str:
@@ -223,6 +224,7 @@ def row(
     of_floor: float | None = None,
     of_package: bool = False,
     tensorflow: bool = True,
+    estimator: bool = False,
     moves: str = "",
 ) -> Callable[[RowFunction], RowFunction]:
     """Register the decorated function as a row.
@@ -231,7 +233,7 @@ def row(
     Targets: faster, at least so many times better than TensorFlow; at_most, a figure in `unit`; of_floor, at most so
     many times the first floor.
     of_package: the function is given the Library (libraries.py) instead of its module.
-    tensorflow: false where it is left out.
+    tensorflow: false where it is left out.  estimator: beside TensorFlow 2.15, the last that has tf.estimator.
     moves: what a step of headrace reads and copies of what it is about, where that is more than a few numbers.
     Raises ValueError if the name is taken, naming both places.
     """
@@ -249,6 +251,7 @@ def row(
             of_package,
             tensorflow,
             moves,
+            estimator,
         )
         if made.name in TABLE:
             taken = TABLE[made.name].function

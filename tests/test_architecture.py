@@ -125,7 +125,7 @@ def test_the_import_check_sees_all_ways_to_import(tmp_path: Path, line: str, bad
 
 STOREYS = [
     {"cluster", "rpc"},
-    {"lane", "grpc"},
+    {"lane", "grpc", "http"},
     {"connect"},
     {"observe"},
     {"worker"},

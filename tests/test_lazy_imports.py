@@ -22,7 +22,8 @@ STAYS_OUT = (
     "headrace.serve headrace.client headrace.plan headrace.training headrace.tools "
     "headrace.codec.protos.framework_pb2 headrace.codec.protos.config_pb2 google.protobuf.descriptor "
     "google_crc32c re2 grpc logging json hashlib secrets random pathlib shutil fractions statistics pprint "
-    "concurrent.futures asyncio ssl headrace.flags headrace.app headrace.gfile headrace.train"
+    "concurrent.futures asyncio ssl http wsgiref headrace.base.structured_log headrace.flags headrace.app "
+    "headrace.gfile headrace.train"
 ).split()
 
 
@@ -71,6 +72,19 @@ def test_a_step_loads_no_server_no_trace_and_no_partial_runs() -> None:
         "grpc",
         "logging",
     )
+    assert [each for each in unwanted if each in loaded] == []
+
+
+def test_a_server_that_nobody_watches_loads_nothing_to_watch_it_with() -> None:
+    loaded = python("import sys, headrace as tf\n"
+                    "with tf.train.Server.create_local_server() as server:\n"
+                    "    with tf.Session(server.target) as s: s.run(tf.constant(1.0) + 1.0)\n"
+                    "print(*sys.modules)").split()  # fmt: skip
+    assert "headrace.serve.observe.step_log" in loaded
+    unwanted = (
+        "headrace.serve.http headrace.serve.observe.metrics headrace.serve.observe.meter headrace.tools "
+        "headrace.base.structured_log prometheus_client bottle opentelemetry wsgiref http.server"
+    ).split()
     assert [each for each in unwanted if each in loaded] == []
 
 

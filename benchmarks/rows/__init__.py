@@ -8,7 +8,9 @@ from benchmarks.rows import (  # noqa: F401  (they register their rows)
     checkpoints,
     contention,
     datasets,
+    estimators,
     fanout,
+    feature_columns,
     footprint,
     graphs,
     local,
@@ -37,6 +39,8 @@ AREAS = (
     "summaries",
     "checkpoints",
     "sessions",
+    "estimators",
+    "feature_columns",
 )
 """The table's sections, in order."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import environ as _environ
 from typing import TYPE_CHECKING
 
 from headrace.base.device_spec import DeviceSpec
@@ -449,6 +450,7 @@ if TYPE_CHECKING:
         distributions,
         dtypes,
         errors,
+        estimator,
         feature_column,
         flags,
         gfile,
@@ -555,12 +557,14 @@ if TYPE_CHECKING:
         searchsorted,
         sort,
     )
-    from headrace.library.tensor_spec import TensorSpec
+    from headrace.library.tensor_spec import TensorSpec, TypeSpec
+    from headrace.library.type_specs import IndexedSlicesSpec, RaggedTensorSpec, SparseTensorSpec
     from headrace.ops.array.ragged import (
         RaggedTensor,
     )
     from headrace.ops.array.rolling import roll
     from headrace.ops.array.searching import unravel_index
+    from headrace.ops.flow.batch_functions import nondifferentiable_batch_function
     from headrace.ops.flow.markers import guarantee_const, timestamp
     from headrace.ops.image.patches import extract_image_patches, extract_volume_patches
     from headrace.ops.linalg.decompositions import qr, self_adjoint_eig, self_adjoint_eigvals, svd
@@ -618,6 +622,7 @@ else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
+            "headrace.ops.flow.batch_functions": "nondifferentiable_batch_function",
             "headrace.ops.quantization.ranges": "dequantize quantize quantize_v2 quantized_concat",
             "headrace.ops.quantization.fake": (
                 "fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars "
@@ -648,7 +653,8 @@ else:
                 "grad_pass_through hessians lbeta op_scope parallel_stack "
                 "required_space_to_batch_paddings"
             ),
-            "headrace.library.tensor_spec": "TensorSpec",
+            "headrace.library.tensor_spec": "TensorSpec TypeSpec",
+            "headrace.library.type_specs": "IndexedSlicesSpec RaggedTensorSpec SparseTensorSpec",
             "headrace.library.sorting": (
                 "argsort bincount confusion_matrix histogram_fixed_width "
                 "histogram_fixed_width_bins repeat searchsorted sort"
@@ -716,6 +722,7 @@ __all__ = [
     "HistogramProto",
     "IdentityReader",
     "IndexedSlices",
+    "IndexedSlicesSpec",
     "InteractiveSession",
     "LMDBReader",
     "LogMessage",
@@ -732,6 +739,7 @@ __all__ = [
     "PriorityQueue",
     "QueueBase",
     "RaggedTensor",
+    "RaggedTensorSpec",
     "RandomShuffleQueue",
     "ReaderBase",
     "RegisterGradient",
@@ -742,6 +750,7 @@ __all__ = [
     "SparseConditionalAccumulator",
     "SparseFeature",
     "SparseTensor",
+    "SparseTensorSpec",
     "SparseTensorValue",
     "Summary",
     "SummaryMetadata",
@@ -752,6 +761,7 @@ __all__ = [
     "TensorShape",
     "TensorSpec",
     "TextLineReader",
+    "TypeSpec",
     "UnconnectedGradients",
     "VarLenFeature",
     "Variable",
@@ -898,6 +908,7 @@ __all__ = [
     "erf",
     "erfc",
     "errors",
+    "estimator",
     "executing_eagerly",
     "executing_eagerly_outside_functions",
     "exp",
@@ -1042,6 +1053,7 @@ __all__ = [
     "no_gradient",
     "no_op",
     "no_regularizer",
+    "nondifferentiable_batch_function",
     "norm",
     "not_equal",
     "numpy_function",
@@ -1270,3 +1282,6 @@ __all__ = [
     "zeta",
 ]
 __all__ += _dtypes
+
+if _environ.get("HEADRACE_LOG"):
+    import headrace.base.structured_log as _structured_log  # noqa: F401

@@ -17,6 +17,13 @@ from headrace.library.feature_column.indicator import indicator_column
 from headrace.library.feature_column.input_layer import input_layer
 from headrace.library.feature_column.linear_model import linear_model
 from headrace.library.feature_column.numeric import bucketized_column, numeric_column
+from headrace.library.feature_column.sequence_columns import (
+    sequence_categorical_column_with_hash_bucket,
+    sequence_categorical_column_with_identity,
+    sequence_categorical_column_with_vocabulary_file,
+    sequence_categorical_column_with_vocabulary_list,
+    sequence_numeric_column,
+)
 from headrace.library.feature_column.specs import make_parse_example_spec
 from headrace.training.embedding_columns import embedding_column, shared_embedding_columns
 
@@ -36,6 +43,11 @@ __all__ = [
     "linear_model",
     "make_parse_example_spec",
     "numeric_column",
+    "sequence_categorical_column_with_hash_bucket",
+    "sequence_categorical_column_with_identity",
+    "sequence_categorical_column_with_vocabulary_file",
+    "sequence_categorical_column_with_vocabulary_list",
+    "sequence_numeric_column",
     "shared_embedding_columns",
     "weighted_categorical_column",
 ]

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         extract_image_patches,
         extract_patches,
     )
+    from headrace.ops.image.proposals import generate_bounding_box_proposals
     from headrace.ops.image.sampling import (
         extract_glimpse,
         sample_distorted_bounding_box,
@@ -127,6 +128,7 @@ else:
             "headrace.ops.image.colors": "hsv_to_rgb rgb_to_hsv",
             "headrace.ops.image.patches": "extract_image_patches extract_patches",
             "headrace.ops.image.sampling": "extract_glimpse sample_distorted_bounding_box",
+            "headrace.ops.image.proposals": "generate_bounding_box_proposals",
             "headrace.ops.image.suppression": (
                 "combined_non_max_suppression non_max_suppression non_max_suppression_overlaps "
                 "non_max_suppression_padded non_max_suppression_with_scores"
@@ -162,6 +164,7 @@ __all__ = [
     "extract_patches",
     "flip_left_right",
     "flip_up_down",
+    "generate_bounding_box_proposals",
     "grayscale_to_rgb",
     "hsv_to_rgb",
     "image_gradients",

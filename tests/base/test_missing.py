@@ -36,7 +36,8 @@ SAID = [
     ("load_op_library", "tf.py_func"),
     ("contrib.optimizer_v2", "use tf.train's optimizers"),
     ("contrib.gan", "train two losses"),
-    ("estimator", "tf.estimator of TensorFlow 1.15 is not in headrace yet"),
+    ("estimator.BoostedTreesClassifier", "use tf.estimator.DNNClassifier"),
+    ("contrib.estimator.replicate_model_fn", "use tf.estimator"),
     # nothing is near
     ("foo", "headrace does not have tf.foo\n"),
     ("train.foo", "headrace does not have tf.train.foo\n"),

@@ -286,7 +286,9 @@ def test_a_process_that_says_nothing_in_time_is_ended() -> None:
 def test_a_failure_of_one_subject_is_that_subject_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HEADRACE_ORACLE_PYTHON", raising=False)
     monkeypatch.setattr(
-        type(HEADRACE), "python", lambda self: "/bin/false" if self is TENSORFLOW else "true"
+        type(HEADRACE),
+        "python",
+        lambda self, estimator=False: "/bin/false" if self is TENSORFLOW else "true",
     )
     found = run(made(floors=()), [TENSORFLOW], QUICK)
     assert "ended with exit code 1" in found.failures["TensorFlow"]

@@ -113,6 +113,22 @@ def test_csv_becomes_batches(served: Serve, run_example: Run, remote: bool, prog
     assert sorted(rows) == [([1.0, 2.0], 0), ([4.0, 5.0], 1), ([7.0, -1.0], 0)]
 
 
+def test_two_workers_share_the_batches_of_one_iterator(
+    start_example: Any, finish: Run, run_example: Run
+) -> None:
+    ps, *workers = (f"localhost:{port}" for port in own_ports(3))
+    tasks = ("--ps", ps, "--workers", ",".join(workers), "--epochs", "8")
+    server, other = (
+        start_example("shared_iterator", *task, *tasks) for task in (("ps", "0"), ("worker", "1"))
+    )
+    lines = [*run_example("shared_iterator", "worker", "0", *tasks), *finish(other)]
+    found = [re.fullmatch(r"(\d+) batches, (\d+\.\d)% of the test digits", line) for line in lines]
+    taken, shares = zip(*[match.groups() for match in found if match], strict=True)
+    assert sum(map(int, taken)) == 8 * 1437 // 50
+    assert min(map(float, shares)) > 50
+    assert finish(server) == []
+
+
 def in_brackets(line: str) -> tuple[list[Any], list[Any]]:
     """`batch of 2: FEATURES LABELS` as two lists."""
     features, labels = line.partition(": ")[2].rsplit(" [", 1)

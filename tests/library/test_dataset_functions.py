@@ -114,6 +114,12 @@ IN_TURN = [0, 10, 1, 11, 20, 30, 21, 31, 40, 41]
         (lambda: Dataset.from_generator(range, tf.int32, [], args=(3,)).repeat(2), [0, 1, 2] * 2),
         (
             lambda: Dataset.from_generator(
+                lambda: iter([([], np.float64(2.7)), ([1], np.array(3))]), (tf.int32, tf.int64)
+            ),
+            [([], 2), ([1], 3)],
+        ),
+        (
+            lambda: Dataset.from_generator(
                 lambda: iter([{"a": [1, 2], "b": 3}]), {"a": tf.int32, "b": tf.float32}
             ),
             [{"a": [1, 2], "b": 3.0}],
@@ -313,6 +319,13 @@ def test_a_one_shot_iterator_needs_no_initializer() -> None:
         assert [session.run(element) for _ in range(5)] == [1, 2, 3, 4, 5]
         with pytest.raises(tf.errors.OutOfRangeError):
             session.run(element)
+
+
+def test_a_one_shot_iterator_leaves_out_what_its_dataset_waits_for(tmp_path: Path) -> None:
+    files = Dataset.list_files(f"{tmp_path}/nothing*", shuffle=False)
+    element = tf.data.make_one_shot_iterator(files).get_next()
+    with tf.Session() as session, pytest.raises(tf.errors.OutOfRangeError):
+        session.run(element)
 
 
 def test_names_of_files_may_come_from_a_dataset(tmp_path: Path) -> None:

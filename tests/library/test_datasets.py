@@ -13,6 +13,7 @@ import pytest
 
 import headrace as tf
 from headrace.graph.registry import get
+from headrace.library.data import readers
 from tests.serve.clusters import in_process
 
 Dataset = tf.data.Dataset
@@ -128,6 +129,33 @@ def test_rows_of_a_database(tmp_path: Path) -> None:
         "sqlite", path, "select a, b, c from t", (tf.int32, tf.string, tf.float64)
     )
     assert everything(rows) == [(1, b"x", 1.5), (2, b"", 0.0)]
+
+
+def test_entries_of_databases(tmp_path: Path) -> None:
+    lmdb = pytest.importorskip("lmdb", reason="the extra headrace[lmdb] is not installed")
+    for name in ("a", "b"):
+        path = str(tmp_path / name)
+        with lmdb.open(path, map_size=1 << 20) as made, made.begin(write=True) as transaction:
+            for key in b"210":
+                transaction.put(b"%c" % key, name.encode())
+    expected = [(b"%d" % key, name) for name in (b"a", b"b") for key in range(3)]
+    dataset = readers.LMDBDataset([str(tmp_path / name) for name in ("a", "b")])
+    assert everything(dataset) == expected
+    assert everything(dataset.batch(4))[0] == ([b"0", b"1", b"2", b"0"], [b"a"] * 3 + [b"b"])
+    with pytest.raises(tf.errors.NotFoundError):
+        everything(readers.LMDBDataset(str(tmp_path / "nobody")))
+    (tmp_path / "text").write_text("text")
+    with pytest.raises(tf.errors.DataLossError, match="cannot be read as an LMDB database"):
+        everything(readers.LMDBDataset(str(tmp_path / "text")))
+
+
+def test_a_database_of_other_elements_is_refused() -> None:
+    wrong = get("ExperimentalLMDBDataset")("x", output_types=[tf.string], output_shapes=[[]])
+    with (
+        tf.Session() as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match="two strings"),
+    ):
+        session.run(wrong.op)
 
 
 def test_a_cache_in_files_outlives_its_session(tmp_path: Path) -> None:

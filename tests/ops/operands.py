@@ -187,6 +187,8 @@ def _variants(spec: OpSpec) -> list[dtypes.DType | None]:
     allowed = attr.allowed
     if allowed is None:
         return list(wanted)
+    if dtypes.quint8 in allowed and "Quantize" in spec.name + "".join(spec.attrs):
+        wanted = (dtypes.quint8, dtypes.qint8, dtypes.qint32)
     return [kind for kind in wanted if kind in allowed] or [allowed[0]]
 
 
@@ -229,6 +231,8 @@ _TEXTS = {
 def value_of(spec: OpSpec, attr: AttrDef, kind: dtypes.DType | None) -> Any:
     """A value for an attr without default."""
     if attr.kind == "type":
+        if attr.name == "out_type" and kind is not None and kind.is_quantized:
+            return dtypes.quint8 if kind is dtypes.qint32 else dtypes.qint32
         if attr is main_type(spec) and kind is not None:
             return kind
         allowed = attr.allowed

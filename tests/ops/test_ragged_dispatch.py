@@ -39,11 +39,19 @@ def test_every_op_that_takes_ragged_tensors_is_compared() -> None:
 def test_what_cannot_be_joined_is_refused() -> None:
     with tf.Graph().as_default():
         flat, deep = tf.ragged.constant([[1], []]), tf.ragged.constant([[[1]], []])
-        with pytest.raises(tf.errors.UnimplementedError, match="ragged rank"):
+        with pytest.raises(ValueError, match="all operands must have one rank"):
             tf.concat([flat, deep], 0)
         with pytest.raises(tf.errors.UnimplementedError, match="three ragged tensors"):
             tf.where(tf.ragged.constant([[True], []]), 1, 2)
         with pytest.raises(ValueError, match="axis 4 is out of bounds"):
             tf.reduce_sum(flat, 4)
-        with pytest.raises(tf.errors.UnimplementedError, match="takes rows"):
-            tf.gather(flat, [0], axis=1)
+        with pytest.raises(tf.errors.UnimplementedError, match="takes a vector of indices"):
+            tf.gather(flat, [[0]], axis=1)
+        with pytest.raises(
+            tf.errors.UnimplementedError, match="the indices of gather_nd are dense"
+        ):
+            tf.gather_nd([1, 2], flat)
+        with pytest.raises(tf.errors.UnimplementedError, match="innermost rows of ragged strings"):
+            tf.strings.reduce_join(tf.ragged.constant([["a"], []]), 0)
+        with pytest.raises(ValueError, match="Cannot split a ragged dimension"):
+            tf.split(flat, 1, axis=1)

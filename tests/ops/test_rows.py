@@ -22,6 +22,7 @@ HERE = {"test_rows.py", "without_kernels.py"}
 BY_PUBLIC_NAMES = {
     "(Resource|Sparse)?Accumulator.*": "run/test_accumulators.py",
     "Queue.*": "ops/test_queues.py",
+    "BatchFunction": "ops/test_batch_functions.py",
     "Barrier.*": "graph/test_internals.py",
     "TensorArray.*": "oracle/programs/tensor_array.txt",
     "Stack(Close)?V2": "oracle/programs/control_flow_gradients.txt",

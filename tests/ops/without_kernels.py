@@ -18,7 +18,7 @@ _OLD = "GraphDefs of versions below 1.0 have it; its successor is here"
 _DATA = "tf.data: not built yet"
 _EAGER = "eager execution and functions that are not inlined; graphs have no need of it"
 _QUANTIZED = (
-    "arithmetic of 8 bits: computed in floats here (tf.quantization has what trains for it)"
+    "several quantized ops in one, made by rewriters for Intel's library: the single ones are here"
 )
 _TREES = "boosted trees and forests: no part of headrace"
 
@@ -40,15 +40,15 @@ WITHOUT_KERNELS: dict[str, str] = {
     "RandomCrop|TensorArray[A-Za-z]*(V2)?": _OLD,
     "SpaceToBatch|BatchToSpace|RefSelect|TileGrad|AudioSummary|CholeskyGrad": _OLD,
     "Conv3DBackprop(Input|Filter)|ParameterizedTruncatedNormal|ThreadUnsafeUnigramCandidateSampler": _OLD,
-    "Quantized.*|Requantiz.*|Quantize(DownAndShrinkRange)": _QUANTIZED,
+    "Quantized(MatMul|Conv2D|DepthwiseConv2D).+|QuantizedDepthwiseConv2D|Requantiz.*PerChannel": _QUANTIZED,
     "BoostedTrees.*|IsBoostedTrees.*|TensorForest.*": _TREES,
     "Sdca.*|KMC2.*|KmeansPlus.*|NearestNeighbors": "linear models by dual ascent and clustering: no part of headrace",
     "EagerPyFunc|FakeParam": _EAGER,
     "Stateful(Random|Standard|Truncated|Uniform).*|RngSkip": _EAGER,
     "NonDeterministicInts": _EAGER,
     "Collective.*": "replicas are joined by parameter servers and tf.train.SyncReplicasOptimizer",
-    "Batch(Function)?|Unbatch(Grad)?": "gathers requests of a server: tf.train.batch and queues do here",
-    "GenerateBoundingBoxProposals|Fused(Pad|ResizeAndPad)Conv2D": "made by graph rewriters, for GPUs",
+    "Batch|Unbatch(Grad)?": "gathers requests of a server: tf.nondifferentiable_batch_function does",
+    "Fused(Pad|ResizeAndPad)Conv2D": "made by graph rewriters",
     "DebugGradient.*|ImmutableConst|Abort|Fact": "of TensorFlow's debugger, loader and tutorials",
     "MatrixExponential": "tf.linalg.expm is made of other ops, in TensorFlow too",
     "MaxPoolGradGradWithArgmax|CompareAndBitpack": "not built yet",

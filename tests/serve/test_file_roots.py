@@ -55,6 +55,24 @@ def of_database_by_its_older_op(path: str) -> Any:
     return get("DatasetToSingleElement")(dataset, **of)
 
 
+def cached_by_a_shared_cache(path: str) -> Any:
+    of = {"output_types": [tf.int64], "output_shapes": [tf.TensorShape([])]}
+    source = tf.data.Dataset.range(1)._variant_tensor
+    cached = get("CacheDatasetV2")(source, path, get("DummyMemoryCache")(), **of)
+    return get("DatasetToSingleElement")(cached, **of)
+
+
+def entries(op: str) -> Callable[[str], Any]:
+    """A fetch of the first entry of an LMDB database."""
+
+    def fetch(path: str) -> Any:
+        of = {"output_types": [tf.string] * 2, "output_shapes": [tf.TensorShape([])] * 2}
+        dataset = get("TakeDataset")(get(op)(path, **of), np.int64(1), **of)
+        return get("DatasetToSingleElement")(dataset, **of)
+
+    return fetch
+
+
 def of_csv(op: str) -> Callable[[str], Any]:
     """A fetch of the first record by one of the ops of CSV files."""
 
@@ -105,6 +123,9 @@ USES: dict[str, Callable[[str], Any]] = {
     "CSVDatasetV2": of_csv("CSVDatasetV2"),
     "ExperimentalCSVDataset": of_csv("ExperimentalCSVDataset"),
     "CacheDataset": elements(lambda path: tf.data.Dataset.range(1).cache(path)),
+    "CacheDatasetV2": cached_by_a_shared_cache,
+    "LMDBDataset": entries("LMDBDataset"),
+    "ExperimentalLMDBDataset": entries("ExperimentalLMDBDataset"),
     "SqlDataset": elements(of_database),
     "ExperimentalSqlDataset": of_database_by_its_older_op,
     "DatasetToTFRecord": lambda path: tf.data.experimental.TFRecordWriter(path).write(
@@ -119,14 +140,16 @@ USES: dict[str, Callable[[str], Any]] = {
 }
 HARMLESS = {
     "IdentityReaderV2", "IdentityReader", "ShardedFilename", "ShardedFilespec", "CTCBeamSearchDecoder",
-    "TensorSliceDataset",
+    "TensorSliceDataset", "SetStatsAggregatorDataset", "ExperimentalSetStatsAggregatorDataset",
 }  # fmt: skip
 """Ops that open nothing."""
 
-PREFIXES = {"SaveV2", "MergeV2Checkpoints", "CacheDataset"}
+PREFIXES = {"SaveV2", "MergeV2Checkpoints", "CacheDataset", "CacheDatasetV2"}
 """Ops whose files have longer names than they are given, so that a link of that name leads nowhere."""
 
-DIRECTORIES = {"LMDBReader", "CreateSummaryFileWriter"}
+DIRECTORIES = {
+    "LMDBReader", "CreateSummaryFileWriter", "LMDBDataset", "ExperimentalLMDBDataset",
+}  # fmt: skip
 """Ops that take no file."""
 
 LINES = {"FixedUnigramCandidateSampler"}

@@ -21,7 +21,7 @@ from headrace.run.exec import program
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Variable
 from headrace.serve.lane import client as lane_client
-from headrace.serve.lane import server as lane_server
+from headrace.serve.lane import served
 from headrace.serve.lane.channels import LaneChannel
 from headrace.serve.lane.client import LanePeer
 from headrace.serve.lane.socket import LaneSocket
@@ -177,7 +177,7 @@ def test_values_that_come_in_one_piece_with_the_request_are_not_left_lying(
     assert request is not None
     assert request.header == b"request"
     found: list[m.SendTensorRequest] = []
-    lane_server._CalledChannel(cast(Any, None), called).deliver_to(found.append)
+    served._CalledChannel(cast(Any, None), called).deliver_to(found.append)
     assert [request.rendezvous_key for request in found] == ["a"]
 
 

@@ -283,6 +283,49 @@ def test_the_live_view_begins_with_what_matters(width: int, height: int) -> None
     assert "Blocked steps" in shown
 
 
+# -- iterators ------------------------------------------------------------------------------------
+
+
+def test_each_stage_of_a_dataset_is_shown_and_what_its_consumer_waits_for(
+    cluster: Cluster,
+    waiting_steps: WaitingSteps,  # noqa: F811
+) -> None:
+    with tf.device("/job:ps/task:0"):
+        missing = tf.FIFOQueue(9, tf.int64, [[]], name="missing", shared_name="missing")
+        added = tf.data.Dataset.range(9).shuffle(5).map(lambda x: x + missing.dequeue("take"), 1)
+        dataset = added.batch(2).prefetch(3)
+        iterator = tf.data.make_initializable_iterator(dataset, shared_name="training_set")
+        element, put = iterator.get_next(name="batch"), missing.enqueue_many([[1] * 9])
+    with tf.Session(cluster.target("worker:0")) as session, ThreadPoolExecutor(1) as pool:
+        session.run(iterator.initializer)
+        step = pool.submit(session.run, element)
+        waiting_steps.until("batch")
+        waiting_steps.until("take")
+        code, out, err = run("inspect", cluster.target("worker:0"), "--json", "--interval", "0")
+        assert (code, err) == (ExitCode.OK, "")
+        found = json.loads(out)
+        code, out, _ = run("inspect", cluster.target("ps:0"), "--interval", "0")
+        assert code == ExitCode.OK
+        session.run(put)
+        step.result(30)
+    (shown,) = found["tasks"][0]["others"]
+    assert [tuple(each.values()) for each in shown["stages"]] == [
+        ("Prefetch", 0, 3, 0),
+        ("Batch", 0, 2, 0),
+        ("ParallelMap", 2, 2, 0),
+        ("Shuffle", 4, 5, 64),
+        ("Range", None, None, None),
+    ]
+    assert [each["node"] for each in shown["waiting"]] == ["batch"]
+    assert re.search(
+        r"it waits for function \w+ \(it waits in 'take': dequeue on FIFOQueue 'missing'\)$",
+        shown["state"],
+    )
+    assert shown["state"] in found["blocked_steps"][0]["text"]
+    assert re.search(r"^ps:0 +training_set +Prefetch +0/3 +0 B +1 out", out, re.MULTILINE)
+    assert re.search(r"^ +Shuffle +4/5 +64 B", out, re.MULTILINE)
+
+
 # -- who may look, and at what --------------------------------------------------------------------
 
 

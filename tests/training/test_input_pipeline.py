@@ -38,7 +38,24 @@ PIPELINES: dict[str, Callable[[str], Any]] = {
     "padded batch": lambda path: (
         Dataset.range(24).map(lambda x: tf.fill([x % 3], x)).padded_batch(2, [None])
     ),
-}
+    "windows": lambda path: Dataset.range(24).window(4).flat_map(lambda each: each),
+    "batches of windows": lambda path: (
+        Dataset.range(40).window(4, stride=2).map(lambda each: each.batch(1)).flat_map(lambda each: each)
+    ),
+    "shuffled windows": lambda path: (
+        Dataset.range(24).window(2).shuffle(4, seed=1).interleave(lambda each: each, cycle_length=2)
+    ),
+    "windows of windows": lambda path: (
+        Dataset.range(24).window(2).window(3).flat_map(lambda each: each.flat_map(lambda one: one))
+    ),
+    "windows of strings and pairs": lambda path: (
+        Dataset.zip((Dataset.range(6).repeat(), tf.data.TextLineDataset(path).repeat(3)))
+        .window(3).flat_map(lambda a, b: Dataset.zip((a.map(lambda x: -x), b)))
+    ),
+    "datasets that a function gives": lambda path: (
+        Dataset.range(8).map(lambda x: Dataset.range(x, x + 3)).flat_map(lambda each: each)
+    ),
+}  # fmt: skip
 
 
 def plain(value: Any) -> Any:
@@ -94,9 +111,9 @@ def test_what_functions_remember_is_refused_or_left_out(tmp_path: Path) -> None:
         make_saveable(iterator, "huh")
 
 
-def test_a_window_in_the_middle_of_which_it_is_cannot_be_saved(tmp_path: Path) -> None:
-    windows = Dataset.range(24).window(4).flat_map(lambda each: each)
-    iterator = tf.data.make_initializable_iterator(windows)
+def test_a_dataset_that_no_function_can_give_again_is_refused(tmp_path: Path) -> None:
+    made = Dataset.from_tensors(Dataset.range(9)).flat_map(lambda each: each)
+    iterator = tf.data.make_initializable_iterator(made)
     element, saver = iterator.get_next(), tf.train.Saver([make_saveable(iterator)])
     with tf.Session() as session:
         session.run(iterator.initializer)

@@ -19,6 +19,7 @@ import headrace as tf
 from tests.serve.clusters import Jobs, addresses
 
 WITHIN_S = 30.0
+TASK = "tests.training.training_task"
 
 
 class Task:
@@ -30,7 +31,7 @@ class Task:
         self.log: list[str] = []
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.training.training_task", json.dumps(settings)],
+            [sys.executable, "-m", settings.get("module", TASK), json.dumps(settings)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **env},
         )  # fmt: skip
         self._readers = [

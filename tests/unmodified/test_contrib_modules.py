@@ -17,12 +17,12 @@ HERE = """
 """.split()
 NOT_HERE = """
     all_reduce autograph bayesflow bigtable boosted_trees cloud coder compiler constrained_optimization decision_trees
-    deprecated distribute eager estimator factorization feature_column ffmpeg fused_conv gan gdr graph_editor grid_rnn
+    deprecated distribute eager factorization ffmpeg fused_conv gan gdr graph_editor grid_rnn
     hadoop hvx ignite image input_pipeline integrate kafka keras kernel_methods kinesis labeled_tensor libsvm lite
     memory_stats meta_graph_transform mixed_precision model_pruning mpi mpi_collectives nearest_neighbor optimizer_v2
     periodic_resample predictor quantize rate receptive_field recurrent reduce_slice_ops remote_fused_graph resampler
     rpc saved_model session_bundle sparsemax specs speech stat_summarizer tensor_forest tensorrt testing text timeseries
-    tpu verbs
+    verbs
 """.split()
 
 
@@ -44,12 +44,15 @@ def test_modules_that_are_not_there_say_what_to_use() -> None:
     [
         ("slim", "nets", r"tensorflow/models \(research/slim/nets\)"),
         ("slim", "tfexample_decoder", "tf.parse_single_example"),
-        ("layers", "real_valued_column", "tf.nn.embedding_lookup"),
-        ("rnn", "GridLSTMCell", "tf.split"),
+        ("layers", "real_valued_column", "tf.feature_column"),
+        ("rnn", "GridLSTMCell", "TimeFreqLSTMCell"),
         ("opt", "DropStaleGradientOptimizer", "tf.train.SyncReplicasOptimizer"),
         ("opt", "AGNOptimizer", "tf.train.SyncReplicasOptimizer"),
         ("training", "batch_sequences_with_states", "bucket_by_sequence_length"),
-        ("learn", "Estimator", "MonitoredTrainingSession"),
+        ("learn", "Estimator", "use tf.estimator"),
+        ("learn", "DNNLinearCombinedClassifier", "use tf.estimator"),
+        ("estimator", "replicate_model_fn", "use tf.estimator"),
+        ("tpu", "rewrite", "TPUEstimator with use_tpu=False"),
         ("cudnn_rnn", "CudnnGRU", "CudnnCompatibleGRUCell"),
     ],
 )

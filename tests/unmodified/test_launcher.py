@@ -517,7 +517,7 @@ IMPORTS = [
     ("from tensorflow import matmull", "ImportError", "tensorflow", "did you mean tf.matmul?"),
     ("from tensorflow import mul", "ImportError", "tensorflow", "use tf.multiply"),
     ("from tensorflow.train import AdamOptimiser", "ImportError", "tensorflow.train", "tf.train.AdamOptimizer"),
-    ("from tensorflow.contrib import tpu", "ImportError", "tensorflow.contrib", "there are no TPUs here"),
+    ("from tensorflow.contrib import kafka", "ImportError", "tensorflow.contrib", "feed a queue"),
     ("from tensorflow.python.ops.array_ops import rehsape", "ImportError", "tensorflow.python.ops.array_ops",
      "did you mean tf.reshape"),
     ("from tensorflow.python.framework.ops import no_such_thing", "ImportError", "tensorflow.python.framework.ops",

@@ -57,6 +57,11 @@ LEADS = [
     ("contrib.legacy_seq2seq.python.ops.seq2seq", "rnn_decoder", tf.contrib.legacy_seq2seq.rnn_decoder),
     ("contrib.training.python.training.hparam", "HParams", tf.contrib.training.HParams),
     ("contrib.crf.python.ops.crf", "viterbi_decode", tf.contrib.crf.viterbi_decode),
+    ("python.estimator.estimator", "Estimator", tf.estimator.Estimator),
+    ("python.estimator.inputs.numpy_io", "numpy_input_fn", tf.estimator.inputs.numpy_input_fn),
+    ("python.estimator.export.export", "ServingInputReceiver", tf.estimator.export.ServingInputReceiver),
+    ("python.estimator.canned.dnn", "DNNClassifier", tf.estimator.DNNClassifier),
+    ("contrib.tpu.python.tpu.tpu_estimator", "TPUEstimator", tf.contrib.tpu.TPUEstimator),
     ("contrib.learn.python.learn.preprocessing.text", "VocabularyProcessor", VocabularyProcessor),
     ("contrib.framework", "get_or_create_global_step", tf.train.get_or_create_global_step),
     ("core.framework.graph_pb2", "GraphDef", tf.GraphDef),
@@ -85,7 +90,7 @@ def test_public_namespaces_are_the_modules_themselves() -> None:
     assert facade.module_at("python.client.timeline") is tf.python.client.timeline
 
 
-@pytest.mark.parametrize("path", ["Session", "nothing", "keras", "contrib.tpu", "train.batch"])
+@pytest.mark.parametrize("path", ["Session", "nothing", "keras", "contrib.kafka", "train.batch"])
 def test_what_is_no_module_is_none(path: str) -> None:
     assert facade.module_at(path) is None
 

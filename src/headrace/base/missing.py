@@ -145,8 +145,6 @@ def explanation(path: str) -> str:
         near = [full for full in _elsewhere(name, everywhere) if everywhere[full] == last]
         return found + (f"; it has {_listed(near)}" if near else "")
     found = f"headrace does not have {path}"
-    if name.partition(".")[0] == "estimator":
-        found = f"{path} of TensorFlow 1.15 is not in headrace yet"
     near = nearest(name)
     if near:
         return f"{found}; did you mean {_listed(near)}?"

@@ -2,7 +2,7 @@
 
 Strings, arrays, tensors and None are leaves.  A mapping's values come in the order of its sorted
 keys, whatever order they were put in.
-Called by: programs.  Threads: any.
+Called by: programs, library.data.nest.  Threads: any.
 Source: TF 1.15 behaviour of tf.nest
 """
 
@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
 from typing import Any
+
+Nested = Callable[[Any], bool]
+"""Whether something is a structure rather than a leaf."""
 
 
 def is_nested(seq: Any) -> bool:
@@ -26,18 +29,19 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
 
     Raises TypeError for a mapping whose keys cannot be sorted.
     """
-    return list(_leaves(structure))
+    return list(leaves_of(structure))
 
 
-def _leaves(structure: Any) -> Iterator[Any]:
-    if not is_nested(structure):
+def leaves_of(structure: Any, nested: Nested = is_nested) -> Iterator[Any]:
+    """The leaves; `nested` says what is none."""
+    if not nested(structure):
         yield structure
         return
-    for _, part in _parts(structure):
-        yield from _leaves(part)
+    for _, part in parts_of(structure):
+        yield from leaves_of(part, nested)
 
 
-def _parts(structure: Any) -> list[tuple[Any, Any]]:
+def parts_of(structure: Any) -> list[tuple[Any, Any]]:
     """(key, part) of one level, in flattening order."""
     if isinstance(structure, Mapping):
         try:
@@ -74,13 +78,14 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
             f"Could not pack sequence. Structure had {wanted} atoms, but flat_sequence had {len(given)} items: "
             f"{structure!r:.100}"
         )
-    return _packed(structure, iter(given))
+    return packed(structure, iter(given))
 
 
-def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
-    if not is_nested(structure):
+def packed(structure: Any, leaves: Iterator[Any], nested: Nested = is_nested) -> Any:
+    """The structure with other leaves; `nested` says what is none."""
+    if not nested(structure):
         return next(leaves)
-    made = {key: _packed(part, leaves) for key, part in _parts(structure)}
+    made = {key: packed(part, leaves, nested) for key, part in parts_of(structure)}
     kind = type(structure)
     if isinstance(structure, Mapping):
         pairs = [(key, made[key]) for key in structure]
@@ -137,7 +142,7 @@ def _compare(first: Any, second: Any, check_types: bool, path: str) -> None:
         return
     if check_types:
         _compare_types(first, second, where)
-    mine, theirs = _parts(first), _parts(second)
+    mine, theirs = parts_of(first), parts_of(second)
     if len(mine) != len(theirs):
         raise ValueError(f"{where}{len(mine)} parts against {len(theirs)}")
     mappings = isinstance(first, Mapping) and isinstance(second, Mapping)

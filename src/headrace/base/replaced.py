@@ -86,8 +86,9 @@ REPLACED: Final[dict[str, str]] = {
 """Names that TensorFlow 0.x had, or an early 1.x, and 1.15 has not: the name in their place, or a sentence."""
 
 _LAYERS = "use tf.layers, tf.nn and tf.train's optimizers"
-_FLOATS: Final = "headrace computes in floats; tf.quantization.fake_quant_with_min_max_vars rounds as few bits do"
 _GRAPHS = "headrace builds graphs: use tf.Session, tf.gradients and tf.while_loop"
+_DEFUN = "Defun of tensorflow.python.framework.function, or a call of the Python function itself"
+_FUNCTIONS = f"headrace builds graphs: use {_DEFUN}"
 _SESSIONS = "connect with a session: tf.Session(server.target)"
 _RESOLVE = (
     "put the addresses into TF_CONFIG of every task and use TFConfigClusterResolver, or into a tf.train.ClusterSpec "
@@ -113,10 +114,8 @@ _CONTRIB = {
     "coder": "it compresses images for TensorFlow Compression; write bytes with tf.py_func",
     "constrained_optimization": "add the constraints to the loss, or project with a variable's constraint=",
     "deprecated": "use tf.summary: scalar, histogram, image, audio, merge",
-    "eager": _GRAPHS,
-    "estimator": "write the loop: tf.train.MonitoredTrainingSession, and tf.metrics for evaluation",
+    "eager": f"{_GRAPHS}; for defun {_DEFUN}",
     "factorization": "factorize with tf.nn.embedding_lookup and an optimizer of tf.train",
-    "feature_column": "look columns up with tf.contrib.lookup and tf.nn.embedding_lookup, and join them with tf.concat",
     "ffmpeg": "decode WAV with tf.audio.decode_wav; other sound outside of the graph, fed or by tf.py_func",
     "fused_conv": "use tf.nn.conv2d, tf.nn.bias_add and tf.nn.relu, which run as one where that is faster",
     "gan": "train two losses, each with its own var_list in Optimizer.minimize",
@@ -172,9 +171,32 @@ _COLUMNS = (
     "sparse_column_with_integerized_feature sparse_column_with_keys sparse_column_with_vocabulary_file "
     "transform_features weighted_sparse_column weighted_sum_from_feature_columns feature_column"
 ).split()
-_LOOK_UP: Final = "look columns up with tf.contrib.lookup and tf.nn.embedding_lookup, and join them with tf.concat"
+_LOOK_UP: Final = (
+    "use tf.feature_column, which took its place: its columns, input_layer and linear_model"
+)
 _READ: Final = "parse with tf.parse_single_example and batch with tf.train.batch"
-_LEARN: Final = "write the loop: tf.train.MonitoredTrainingSession, and tf.metrics for evaluation"
+_LEARN: Final = "use tf.estimator, which took its place: Estimator, RunConfig, train_and_evaluate, DNN and linear ones"
+_ESTIMATORS = (
+    "BaseEstimator DNNClassifier DNNEstimator DNNLinearCombinedClassifier DNNLinearCombinedEstimator "
+    "DNNLinearCombinedRegressor DNNRegressor DynamicRnnEstimator Estimator Evaluable Experiment ExportStrategy "
+    "InputFnOps KMeansClustering LinearClassifier LinearEstimator LinearRegressor LogisticRegressor MetricSpec "
+    "ModeKeys ModelFnOps NotFittedError PredictionKey ProblemType RunConfig SKCompat SVM TaskType Trainable "
+    "build_parsing_serving_input_fn estimators learn_runner make_export_strategy multi_class_head multi_head "
+    "multi_label_head no_op_train_fn poisson_regression_head regression_head run_n run_feeds"
+).split()
+_MORE_ESTIMATORS = (
+    "DNNClassifierWithLayerAnnotations DNNRegressorWithLayerAnnotations RNNClassifier RNNEstimator "
+    "SavedModelEstimator TowerOptimizer boosted_trees_classifier_train_in_memory "
+    "boosted_trees_regressor_train_in_memory build_raw_supervised_input_receiver_fn clip_gradients_by_norm "
+    "export_all_saved_models export_saved_model_for_mode forward_features replicate_model_fn "
+    "stop_if_higher_hook stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"
+).split()
+_OF_TPUS = (
+    "AsyncCheckpointSaverHook DeviceAssignment TPUDistributionStrategy TPUInfeedOutfeedSessionHook Topology "
+    "batch_parallel bfloat16_scope core cross_replica_sum device_assignment export_estimator_savedmodel "
+    "infeed_dequeue infeed_enqueue initialize_system keras_to_tpu_model outfeed_dequeue outfeed_enqueue "
+    "outside_compilation repeat replicate rewrite shard shutdown_system while_loop"
+).split()
 _CONTRIB_NAMES = {
     **dict.fromkeys([f"layers.{name}" for name in _COLUMNS], _LOOK_UP),
     **dict.fromkeys(
@@ -189,11 +211,8 @@ _CONTRIB_NAMES = {
     ),
     "slim.nets": "they went to the repository tensorflow/models (research/slim/nets), and run on tf.contrib.slim",
     **dict.fromkeys(
-        [
-            f"rnn.{name}"
-            for name in ("GridLSTMCell", "BidirectionalGridLSTMCell", "TimeFreqLSTMCell")
-        ],
-        "cut the frequencies into pieces with tf.split, and run a cell of tf.nn.rnn_cell over them",
+        [f"rnn.{name}" for name in ("GridLSTMCell", "BidirectionalGridLSTMCell")],
+        "use tf.contrib.rnn.TimeFreqLSTMCell, or cut the frequencies into pieces with tf.split",
     ),
     "rnn.NTMCell": "use a cell with tf.contrib.seq2seq.AttentionWrapper",
     "opt.GGTOptimizer": "use tf.train.AdagradOptimizer",
@@ -219,14 +238,15 @@ _CONTRIB_NAMES = {
     "metrics.auc_using_histogram": "use tf.metrics.auc",
     "metrics.auc_with_confidence_intervals": "use tf.metrics.auc",
     "metrics.streaming_sparse_average_precision_at_top_k": "use tf.metrics.average_precision_at_k",
-    "learn.Estimator": _LEARN,
-    "learn.Experiment": _LEARN,
-    "learn.RunConfig": _LEARN,
-    "learn.DNNClassifier": _LEARN,
-    "learn.DNNRegressor": _LEARN,
-    "learn.LinearClassifier": _LEARN,
-    "learn.LinearRegressor": _LEARN,
-    "learn.learn_runner": _LEARN,
+    **dict.fromkeys([f"learn.{name}" for name in _ESTIMATORS], _LEARN),
+    **dict.fromkeys(
+        [f"estimator.{name}" for name in _MORE_ESTIMATORS],
+        "use tf.estimator: its estimators, hooks and exporters",
+    ),
+    **dict.fromkeys(
+        [f"tpu.{name}" for name in _OF_TPUS],
+        "there are no TPUs here; tf.contrib.tpu.TPUEstimator with use_tpu=False trains without",
+    ),
     "learn.monitors": "use hooks: tf.train.SessionRunHook",
     "decision_trees": "its kernels are TensorFlow's own; no part of it is here",
     "meta_graph_transform": "change graphs with tf.graph_util, and export them with tf.train.export_meta_graph",
@@ -247,7 +267,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "lite": "it is for phones; freeze the graph with tf.graph_util.convert_variables_to_constants",
     "contrib.lite": "it is for phones; freeze the graph with tf.graph_util.convert_variables_to_constants",
     "tpu": "there are no TPUs here; use tf.device and tf.train.replica_device_setter",
-    "contrib.tpu": "there are no TPUs here; use tf.device, tf.train.SyncReplicasOptimizer and plain sessions",
     "python.tpu": "there are no TPUs here; use tf.device and tf.train.replica_device_setter",
     "autograph": "write tf.cond, tf.while_loop or tf.map_fn",
     "contrib.autograph": "write tf.cond, tf.while_loop or tf.map_fn",
@@ -255,7 +274,10 @@ ELSEWHERE: Final[dict[str, str]] = {
     "xla": "headrace compiles its steps by itself; leave the call out",
     "contrib.compiler": "headrace compiles its steps by itself; leave the scope out",
     "python.compiler": "headrace compiles its steps by itself; leave the call out",
-    "function": _GRAPHS,
+    "function": _FUNCTIONS,
+    "wrap_function": _GRAPHS,
+    "py_function": "its function gets eager tensors; use tf.py_func or tf.numpy_function, which pass arrays",
+    "vectorized_map": "use tf.map_fn, or the operation on the whole batch",
     "GradientTape": _GRAPHS,
     "Module": "use tf.variable_scope and tf.make_template",
     "contrib.distribute": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
@@ -277,6 +299,10 @@ ELSEWHERE: Final[dict[str, str]] = {
     ),
     "train.do_quantize_training_on_graphdef": "headrace computes in floats; leave the rewriting out",
     "contrib.tensorrt": "headrace runs graphs as they are; leave the conversion out",
+    **dict.fromkeys(
+        [f"estimator.BoostedTrees{kind}" for kind in ("Classifier", "Regressor", "Estimator")],
+        "its kernels are TensorFlow's own; use tf.estimator.DNNClassifier, DNNLinearCombinedClassifier or their kin",
+    ),
     "contrib.tensor_forest": "its kernels are TensorFlow's own; no part of it is here",
     "contrib.boosted_trees": "its kernels are TensorFlow's own; no part of it is here",
     "contrib.bigtable": "read files: tf.TFRecordReader, tf.TextLineReader",
@@ -290,11 +316,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "load_library": "libraries of kernels are compiled for TensorFlow; write the operation with tf.py_func",
     "load_file_system_library": "mount the file system: headrace reads the host's files",
     "user_ops": "libraries of kernels are compiled for TensorFlow; write the operation with tf.py_func",
-    "image.generate_bounding_box_proposals": "it is for GPUs only; use tf.image.combined_non_max_suppression",
-    "nn.quantized_avg_pool": _FLOATS,
-    "nn.quantized_conv2d": _FLOATS,
-    "nn.quantized_max_pool": _FLOATS,
-    "nn.quantized_relu_x": _FLOATS,
     "saved_model.load_v2": "use tf.saved_model.load and a session",
     "saved_model.save": "use tf.saved_model.simple_save",
     "config.experimental_connect_to_cluster": _SESSIONS,
@@ -302,7 +323,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "config.experimental_list_devices": "sessions list devices: session.list_devices()",
     "config.experimental_run_functions_eagerly": _GRAPHS,
     "config.experimental": "devices are the server's; threads are chosen by tf.ConfigProto",
-    "nondifferentiable_batch_function": "gather requests with a queue: tf.train.batch, tf.FIFOQueue.dequeue_up_to",
     "enable_control_flow_v2": "tf.cond and tf.while_loop build the nodes that TensorFlow's graphs of 1.x have",
     "enable_tensor_equality": "tensors of a graph are compared by identity; use tf.equal for their values",
     "errors.raise_exception_on_not_ok_status": "statuses are TensorFlow's C interface's; catch tf.errors.OpError",

@@ -1,6 +1,6 @@
 """Values of summaries: the buckets of histograms, pixels of any numbers as PNGs, samples as WAV files.
 
-Called by: ops.io.summaries.  Threads: pure functions.
+Called by: ops.io.summaries, run.data.stats.  Threads: pure functions; `Counts` one at a time.
 Source: TF 1.15 core/lib/histogram, core/kernels/summary_{image,audio}_op.cc, core/lib/wav, for behaviour; compared bit
 for bit with the oracle (PNGs: their pixels); the RIFF WAVE format
 """
@@ -43,40 +43,56 @@ def bucket_limits() -> Array:
     return found
 
 
-def histogram(values: Array) -> pb.HistogramProto:
-    """How many of `values`, which are finite, are in which bucket, with their sums in the order in which they stand.
+class Counts:
+    """How many of some finite values are in which bucket, with their sums in the order in which they come."""
 
-    Of empty buckets that follow each other the last one is listed.
-    """
-    limits = bucket_limits()
-    counts = np.zeros(limits.size, np.int64)
-    low, high, total, squares = _LARGEST, -_LARGEST, 0.0, 0.0
+    def __init__(self) -> None:
+        self._counts = np.zeros(bucket_limits().size, np.int64)
+        self._low, self._high = _LARGEST, -_LARGEST
+        self._total = self._squares = 0.0
+        self._number = 0
+
+    def add(self, values: Array) -> None:
+        """More values, at least one."""
+        exact = values.astype(np.float64)
+        # Limits are looked up among sorted values, of which there are more; float32 is sorted soonest.
+        ordered = np.sort(values if values.dtype == np.float32 else exact)
+        below = np.searchsorted(ordered.astype(np.float64, copy=False), bucket_limits())
+        self._counts += np.diff(below, prepend=0)
+        self._counts[-1] += ordered.size - below[-1]
+        self._low, self._high = (
+            min(self._low, float(ordered[0])),
+            max(self._high, float(ordered[-1])),
+        )
+        with np.errstate(over="ignore"):
+            self._squares = _added(self._squares, exact * exact)
+            self._total = _added(self._total, exact)
+        self._number += values.size
+
+    def histogram(self) -> pb.HistogramProto:
+        """Of all so far.  Of empty buckets that follow each other the last one is listed."""
+        filled = self._counts > 0
+        listed = filled.copy()
+        listed[:-1] |= filled[1:]
+        listed[-1] = True
+        return pb.HistogramProto(
+            min=self._low,
+            max=self._high,
+            num=float(self._number),
+            sum=self._total,
+            sum_squares=self._squares,
+            bucket_limit=bucket_limits()[listed].tolist(),
+            bucket=self._counts[listed].astype(np.float64).tolist(),
+        )
+
+
+def histogram(values: Array) -> pb.HistogramProto:
+    """How many of `values`, which are finite, are in which bucket; see `Counts`."""
+    counts = Counts()
     flat = values.reshape(-1)
     for start in range(0, flat.size, _AT_ONCE):
-        some = flat[start : start + _AT_ONCE]
-        exact = some.astype(np.float64)
-        # Limits are looked up among sorted values, of which there are more; float32 is sorted soonest.
-        ordered = np.sort(some if some.dtype == np.float32 else exact)
-        below = np.searchsorted(ordered.astype(np.float64, copy=False), limits)
-        counts += np.diff(below, prepend=0)
-        counts[-1] += ordered.size - below[-1]
-        low, high = min(low, float(ordered[0])), max(high, float(ordered[-1]))
-        with np.errstate(over="ignore"):
-            squares = _added(squares, exact * exact)
-            total = _added(total, exact)
-    filled = counts > 0
-    listed = filled.copy()
-    listed[:-1] |= filled[1:]
-    listed[-1] = True
-    return pb.HistogramProto(
-        min=low,
-        max=high,
-        num=float(flat.size),
-        sum=total,
-        sum_squares=squares,
-        bucket_limit=limits[listed].tolist(),
-        bucket=counts[listed].astype(np.float64).tolist(),
-    )
+        counts.add(flat[start : start + _AT_ONCE])
+    return counts.histogram()
 
 
 def _added(start: float, values: Array) -> float:

@@ -8,6 +8,8 @@ from headrace.contrib import (
     cluster_resolver,
     crf,
     distributions,
+    estimator,
+    feature_column,
     framework,
     layers,
     learn,
@@ -23,6 +25,7 @@ from headrace.contrib import (
     slim,
     staging,
     summary,
+    tpu,
     training,
 )
 from headrace.unmodified.facade import names_beneath as _names_beneath
@@ -34,6 +37,8 @@ __all__ = [
     "cluster_resolver",
     "crf",
     "distributions",
+    "estimator",
+    "feature_column",
     "framework",
     "layers",
     "learn",
@@ -49,5 +54,6 @@ __all__ = [
     "slim",
     "staging",
     "summary",
+    "tpu",
     "training",
 ]

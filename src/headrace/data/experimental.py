@@ -29,14 +29,21 @@ from headrace.library.data.grouping import (
     group_by_reducer,
     group_by_window,
 )
+from headrace.library.data.options import (
+    DistributeOptions,
+    OptimizationOptions,
+    StatsOptions,
+    ThreadingOptions,
+)
+from headrace.library.data.parsed_examples import parse_example_dataset
 from headrace.library.data.readers import SqlDataset
 from headrace.library.data.record_batches import make_batched_features_dataset, make_csv_dataset
 from headrace.library.data.resampling import rejection_resample
+from headrace.library.data.stats import StatsAggregator, bytes_produced_stats, latency_stats
 from headrace.library.data.transformations import (
     map_and_batch,
     map_and_batch_with_legacy_function,
     parallel_interleave,
-    parse_example_dataset,
     sample_from_datasets,
     scan,
     take_while,
@@ -55,11 +62,17 @@ __all__ = [
     "CheckpointInputPipelineHook",
     "Counter",
     "CsvDataset",
+    "DistributeOptions",
+    "OptimizationOptions",
     "RandomDataset",
     "Reducer",
     "SqlDataset",
+    "StatsAggregator",
+    "StatsOptions",
     "TFRecordWriter",
+    "ThreadingOptions",
     "bucket_by_sequence_length",
+    "bytes_produced_stats",
     "cardinality",
     "choose_from_datasets",
     "copy_to_device",
@@ -70,6 +83,7 @@ __all__ = [
     "group_by_reducer",
     "group_by_window",
     "ignore_errors",
+    "latency_stats",
     "make_batched_features_dataset",
     "make_csv_dataset",
     "make_saveable_from_iterator",

@@ -111,8 +111,8 @@ _MAX_SEED = 2**31 - 1
 _DEFAULT_GRAPH_SEED = 87654321
 
 
-def set_random_seed(seed: int) -> None:
-    """Set the graph-level seed of the default graph."""
+def set_random_seed(seed: int | None) -> None:
+    """Set the graph-level seed of the default graph; None for none."""
     scopes.get_default_graph().seed = seed
 
 

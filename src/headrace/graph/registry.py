@@ -22,6 +22,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -40,7 +41,7 @@ from headrace.base.traits import (
     Trait,
     Traits,
 )
-from headrace.graph.ragged import ELEMENTWISE, ONE, TWO, is_ragged
+from headrace.graph.ragged import ELEMENTWISE, ONE, TAKING_RAGGED, TWO, is_ragged
 
 if TYPE_CHECKING:
     from _collections_abc import dict_items, dict_keys, dict_values
@@ -265,7 +266,9 @@ class OpSpec:
         self.foldable = self.traits.isdisjoint(_NOT_FOLDED)
         self.bare = bare
         self.differentiable = differentiable
-        self._ragged = next((how for each, how in _RAGGED.items() if each in self.traits), None)
+        self._ragged: Any = next(
+            (how for each, how in _RAGGED.items() if each in self.traits), None
+        )
         self.where = where
         self.gradient_fn: Gradient | None = None
         self.into_fn: Callable[..., Any] | None = None
@@ -333,6 +336,11 @@ class OpSpec:
         """Decorator: the gradient, as `OpSpec` says."""
         return self._lend("gradient_fn", function)
 
+    def ragged_by(self, module: str, function: str) -> None:
+        """Called with ragged tensors, the op is made of others by that function, as of `graph.ragged.of_ragged_by`."""
+        TAKING_RAGGED.add(function)
+        self._ragged = (module, function)
+
     def into(self, function: F) -> F:
         """Decorator: an elementwise kernel's work where attrs are at their defaults, or what an assignment makes of
         the variable's elements and those of the value; its last parameter is `out`.
@@ -389,6 +397,10 @@ class OpSpec:
         if len(inputs) != len(self.inputs):
             inputs, name = self._arranged(inputs, name, attrs)
         if self._ragged is not None and any(map(is_ragged, inputs)):
+            if isinstance(self._ragged, tuple):
+                named = {arg.name: each for arg, each in zip(self.inputs, inputs, strict=True)}
+                module, function = self._ragged
+                return getattr(import_module(module), function)(self, named)
             return ELEMENTWISE[self._ragged](self, inputs, {"name": name, **attrs})
         if OF_SPARSE in self.traits:
             from headrace.graph.sparse import SparseTensor, of_values

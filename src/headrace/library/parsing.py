@@ -70,7 +70,7 @@ class FixedLenSequenceFeature(NamedTuple):
 
 
 @dataclass
-class _Wanted:
+class Wanted:
     """Features as the ops take them."""
 
     sparse: dict[str, dtypes.DType] = field(default_factory=dict)
@@ -103,9 +103,9 @@ class _Wanted:
 # -- what is asked for ------------------------------------------------------------------------
 
 
-def _wanted(features: Mapping[str, Any], allowed: tuple[type, ...]) -> _Wanted:
+def _wanted(features: Mapping[str, Any], allowed: tuple[type, ...]) -> Wanted:
     """Raises ValueError."""
-    wanted = _Wanted()
+    wanted = Wanted()
     for key in sorted(features):
         feature = features[key]
         if type(feature) not in allowed:
@@ -131,13 +131,20 @@ def _wanted(features: Mapping[str, Any], allowed: tuple[type, ...]) -> _Wanted:
     return wanted
 
 
-def _add_sparse(wanted: _Wanted, key: str, dtype: dtypes.DType) -> None:
+def wanted_of(features: Mapping[str, Any]) -> Wanted:
+    """Features of Examples as the ops take them.  Raises ValueError."""
+    return _wanted(
+        features, (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
+    )
+
+
+def _add_sparse(wanted: Wanted, key: str, dtype: dtypes.DType) -> None:
     known = wanted.sparse.setdefault(key, dtype)
     if known != dtype:
         raise ValueError(f"feature {key!r} is wanted as {known.name} and as {dtype.name}")
 
 
-def _add_sparse_feature(wanted: _Wanted, feature: SparseFeature) -> None:
+def _add_sparse_feature(wanted: Wanted, feature: SparseFeature) -> None:
     if not feature.index_key:
         raise ValueError(f"Missing index_key for SparseFeature {feature}")
     if not feature.value_key:
@@ -148,7 +155,7 @@ def _add_sparse_feature(wanted: _Wanted, feature: SparseFeature) -> None:
     _add_sparse(wanted, feature.value_key, dtypes.as_dtype(feature.dtype))
 
 
-def _add_dense(wanted: _Wanted, key: str, feature: FixedLenFeature) -> None:
+def _add_dense(wanted: Wanted, key: str, feature: FixedLenFeature) -> None:
     if feature.shape is None:
         raise ValueError(f"Missing shape for feature {key}: {feature}")
     shape = TensorShape(feature.shape)
@@ -162,7 +169,7 @@ def _add_dense(wanted: _Wanted, key: str, feature: FixedLenFeature) -> None:
         wanted.defaults[key] = feature.default_value
 
 
-def _add_sequence(wanted: _Wanted, key: str, feature: FixedLenSequenceFeature) -> None:
+def _add_sequence(wanted: Wanted, key: str, feature: FixedLenSequenceFeature) -> None:
     if feature.shape is None:
         raise ValueError(f"Missing shape for feature {key}: {feature}")
     if not feature.allow_missing:
@@ -175,8 +182,8 @@ def _add_sequence(wanted: _Wanted, key: str, feature: FixedLenSequenceFeature) -
         wanted.defaults[key] = feature.default_value
 
 
-def _with_sparse_features(features: Mapping[str, Any], parsed: dict[str, Any]) -> dict[str, Any]:
-    """SparseFeatures made of what was parsed for them, and nothing that was not asked for."""
+def with_sparse_features(features: Mapping[str, Any], parsed: dict[str, Any]) -> dict[str, Any]:
+    """The SparseFeatures made of what was parsed for them beside the rest, and nothing that was not asked for."""
     for key in sorted(features):
         feature = features[key]
         if isinstance(feature, SparseFeature):
@@ -212,7 +219,7 @@ def _scalar(value: Tensor, name: str) -> Tensor:
 # -- examples ---------------------------------------------------------------------------------
 
 
-def _parsed(serialized: Any, names: Any, wanted: _Wanted, name: str | None) -> dict[str, Any]:
+def _parsed(serialized: Any, names: Any, wanted: Wanted, name: str | None) -> dict[str, Any]:
     with name_scope(name, "ParseExample", [serialized, names]):
         spec = get("ParseExampleV2")
         serialized = convert(serialized, dtypes.string, name="serialized")
@@ -234,9 +241,6 @@ def _parsed(serialized: Any, names: Any, wanted: _Wanted, name: str | None) -> d
     return dict(zip([*wanted.sparse, *wanted.dense], [*sparse, *dense], strict=True))
 
 
-_EXAMPLE = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
-
-
 def parse_example(
     serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
 ) -> dict[str, Any]:
@@ -248,8 +252,8 @@ def parse_example(
     """
     if not features:
         raise ValueError(f"Argument `features` cannot be None or falsy. Got {features!r}")
-    wanted = _wanted(features, _EXAMPLE)
-    return _with_sparse_features(features, _parsed(serialized, example_names, wanted, name))
+    wanted = wanted_of(features)
+    return with_sparse_features(features, _parsed(serialized, example_names, wanted, name))
 
 
 def parse_single_example(
@@ -260,8 +264,8 @@ def parse_single_example(
         raise ValueError(f"Invalid argument: features cannot be empty, and are {features!r}")
     with name_scope(name, "ParseSingleExample", [serialized, example_names]):
         scalar = _scalar(convert(serialized, None, "serialized"), "serialized")
-        wanted = _wanted(features, _EXAMPLE)
-        return _with_sparse_features(features, _parsed(scalar, example_names, wanted, name))
+        wanted = wanted_of(features)
+        return with_sparse_features(features, _parsed(scalar, example_names, wanted, name))
 
 
 # -- sequence examples ------------------------------------------------------------------------
@@ -305,7 +309,7 @@ def _wanted_lists(features: Mapping[str, Any]) -> _Lists:
 
 
 def _parsed_sequences(
-    serialized: Any, context: _Wanted, lists: _Lists, debug_name: Any, name: str | None
+    serialized: Any, context: Wanted, lists: _Lists, debug_name: Any, name: str | None
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
     with name_scope(name, "ParseSequenceExample", [serialized, debug_name]):
         found = get("ParseSequenceExampleV2")(
@@ -342,7 +346,7 @@ def _parsed_sequences(
     )
 
 
-def _both(context_features: Any, sequence_features: Any) -> tuple[_Wanted, _Lists]:
+def _both(context_features: Any, sequence_features: Any) -> tuple[Wanted, _Lists]:
     if not (context_features or sequence_features):
         raise ValueError(
             "Both context_features and sequence_features are None, but at least one should have values"

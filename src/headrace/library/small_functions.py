@@ -18,6 +18,7 @@ from headrace.graph.convert import convert
 from headrace.graph.custom_gradient import custom_gradient
 from headrace.graph.gradients import AggregationMethod, gradients
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import constant, zeros, zeros_like
 from headrace.ops.array.joining import concat
@@ -69,6 +70,7 @@ def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Tensor:
         return total
 
 
+@of_ragged
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
     """1 / x, 0 where x is 0."""
     with name_scope(name, "reciprocal_no_nan", [x]) as scope:

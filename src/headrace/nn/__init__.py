@@ -121,6 +121,12 @@ if TYPE_CHECKING:
     from headrace.ops.nn.morphology import dilation2d, erosion2d
     from headrace.ops.nn.over_space import with_space_to_batch
     from headrace.ops.nn.unigrams import all_candidate_sampler, fixed_unigram_candidate_sampler
+    from headrace.ops.quantization.arithmetic import quantized_relu_x
+    from headrace.ops.quantization.images import (
+        quantized_avg_pool,
+        quantized_conv2d,
+        quantized_max_pool,
+    )
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
@@ -129,6 +135,8 @@ else:
             "headrace.library.nn.replica_losses": "compute_average_loss scale_regularization_loss",
             "headrace.library.nn.ctc_labels": "collapse_repeated ctc_unique_labels",
             "headrace.ops.nn.morphology": "dilation2d erosion2d",
+            "headrace.ops.quantization.arithmetic": "quantized_relu_x",
+            "headrace.ops.quantization.images": "quantized_avg_pool quantized_conv2d quantized_max_pool",
             "headrace.ops.nn.unigrams": "all_candidate_sampler fixed_unigram_candidate_sampler",
             "headrace.ops.nn.convolution_calls": "conv3d_backprop_filter=conv3d_backprop_filter_v2",
             "headrace.library.nn.ctc": (
@@ -219,6 +227,10 @@ __all__ = [
     "nce_loss",
     "normalize_moments",
     "pool",
+    "quantized_avg_pool",
+    "quantized_conv2d",
+    "quantized_max_pool",
+    "quantized_relu_x",
     "raw_rnn",
     "relu",
     "relu6",

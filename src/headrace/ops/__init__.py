@@ -43,18 +43,18 @@ FAMILIES = {
 ON_DEMAND = {
     "array": (
         "formats in_place parallel_concat ragged ragged_calls ragged_joining ragged_ops ragged_reductions "
-        "ragged_variants rolling searching"
+        "ragged_segments ragged_shaping ragged_taking ragged_variants rolling searching"
     ),
     "data": (
-        "barriers dataset_batches dataset_choices dataset_csv dataset_files dataset_functions dataset_groups "
-        "dataset_ops dataset_sources dataset_writers iterator_ops optionals staging tensor_list_arrays "
-        "tensor_list_calls tensor_lists"
+        "barriers dataset_batches dataset_choices dataset_csv dataset_examples dataset_files dataset_functions "
+        "dataset_groups dataset_ops dataset_shared dataset_sources dataset_stats dataset_writers iterator_ops "
+        "optionals staging tensor_list_arrays tensor_list_calls tensor_lists"
     ),
-    "flow": "functional functional_cond functional_while markers",
+    "flow": "batch_functions functional functional_cond functional_while markers",
     "io": "messages record_input summary_writers vocabularies",
-    "image": "boxes colors patches resizing sampling suppression",
+    "image": "boxes colors patches proposals resizing sampling suppression",
     "audio": "spectrograms wav",
-    "quantization": "fake ranges",
+    "quantization": "arithmetic fake images narrowing norms ranges",
     "nn": (
         "beams candidates ctc fractional_pooling gated_recurrent morphology older_norms pooling_by_inputs recurrent "
         "response_norm unigrams"

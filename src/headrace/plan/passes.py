@@ -21,6 +21,7 @@ from headrace.plan.lifting import lift
 from headrace.plan.memoization import memoize_shapes
 from headrace.plan.merging import merge
 from headrace.plan.nesting import nest
+from headrace.plan.reading import read_initialized
 from headrace.plan.registers import allot
 from headrace.plan.rules.checkpoints import leave_unread, save_at_once
 from headrace.plan.rules.group import apply
@@ -105,7 +106,13 @@ def versions(request: Request, nests: bool) -> tuple[Step, Step]:
         explain.begin(step)
     if check.enabled:
         invariants.check_values(step, step)
-    for each in _of(request.optimize, request.xp is np, nests):
+    if request.optimize and nests:  # with which there may be none any more
+        before, step = step, read_initialized(step)
+        if check.enabled:
+            invariants.check_values(before, step)
+        if explain.enabled:
+            explain.after("read", before, step)
+    for each in _of(request.optimize, request.xp is np, step.nests):
         before, step = step, each.run(step)
         if check.enabled:
             each.check(before, step)

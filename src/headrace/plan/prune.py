@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.base import errors
-from headrace.base.traits import CONTROL_FLOW, MERGE, NEVER_FAILS, NEXT_ITERATION, PLACEHOLDER
+from headrace.base.traits import MERGE, NEVER_FAILS, NEXT_ITERATION, PLACEHOLDER
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.binding import wants_reference
+from headrace.plan.initialized_reads import has_branches
 
 
 class Pruned(NamedTuple):
@@ -46,7 +47,7 @@ def needed(
     roots.extend(targets)
     if not exact:
         found = _found(fed, roots)
-        if not any(CONTROL_FLOW in op.traits for op in found):
+        if not has_branches(found, roots):
             # Nodes that run anyway keep their edges: order among them can be observed.
             walk = _Walk(fed, found)
             return _pruned(walk, roots, references)

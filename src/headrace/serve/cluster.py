@@ -2,7 +2,8 @@
 
 TF_CONFIG is a variable of the environment that holds JSON, as schedulers write it for TensorFlow:
 ``{"cluster": {job: [address, …]}, "task": {"type": job, "index": 0}}``.  "rpc_layer", "session_master" and
-"environment" may stand beside them, and whatever else its writer had to say.
+"environment" may stand beside them, for estimators "eval_session_master", "model_dir" and "service", and whatever else
+its writer had to say.
 Called by: users, serve.server, training, tools.serve.  Threads: immutable, both.
 Source: TF 1.15 python/training/server_lib.py (forms and error classes checked against the oracle),
 python/distribute/cluster_resolver/tfconfig_cluster_resolver.py, for behaviour
@@ -169,6 +170,9 @@ class TFConfig:
     rpc_layer: str | None = None
     session_master: str | None = None
     environment: str | None = None
+    eval_session_master: str | None = None
+    model_dir: str | None = None
+    service: Any = None
 
     def task(self, job_name: str | None = None, task_index: int | None = None) -> tuple[str, int]:
         """Job and index of this process; the arguments go before what TF_CONFIG says.
@@ -242,6 +246,9 @@ def parse(text: str) -> TFConfig:
         rpc_layer=_string(fields.get("rpc_layer"), '"rpc_layer"'),
         session_master=_string(fields.get("session_master"), '"session_master"'),
         environment=_string(fields.get("environment"), '"environment"'),
+        eval_session_master=_string(fields.get("eval_session_master"), '"eval_session_master"'),
+        model_dir=_string(fields.get("model_dir"), '"model_dir"'),
+        service=fields.get("service"),
     )
 
 

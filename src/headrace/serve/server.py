@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.base.limits import check_settings as check_limits
@@ -32,6 +32,9 @@ from headrace.serve.rpc.security import Security, chosen, is_loopback
 from headrace.serve.rpc.tcp import addresses_of
 from headrace.serve.rpc.transport import Listener, Serving
 from headrace.serve.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from headrace.serve.http.server import HttpServer
 
 _SWITCH_INTERVAL_S = 0.0002  # so that a request does not wait for long while Python code runs
 _LAST_WORDS_S = 0.5  # for calls that were told to end to say so to their callers
@@ -79,6 +82,7 @@ class Server:
         self._stopped = threading.Event()
         self._listeners: list[Listener] = []  # the main one last
         self._address = ""
+        self._metrics: HttpServer | None = None
         self.master: Master
         self.worker: Worker
         self._pool: GrowingPool
@@ -134,6 +138,18 @@ class Server:
         )
         self._address = self._listen(serving, host)
         local_servers.add(self._address, self)
+        place = os.environ.get("HEADRACE_METRICS", "").strip()
+        if place:
+            self._serve_metrics(place, trusting)
+
+    def _serve_metrics(self, place: str, trusting: Security) -> None:
+        from headrace.serve.observe.metrics import serve_metrics  # which few servers need
+
+        try:
+            self._metrics = serve_metrics(self.worker, place, trusting)
+        except BaseException:
+            self._end(errors.unavailable("its metrics cannot be served"), None)
+            raise
 
     def _files(self, task: str, others_reach_it: bool) -> Files:
         """What graphs may use here.  Raises InvalidArgument: a root that is no directory."""
@@ -178,6 +194,11 @@ class Server:
         return f"grpc://{self._address}"
 
     @property
+    def metrics_url(self) -> str | None:
+        """Where Prometheus finds this task's metrics, if HEADRACE_METRICS asks for them."""
+        return None if self._metrics is None else f"{self._metrics.url}metrics"
+
+    @property
     def server_def(self) -> pb.ServerDef:
         """Which cluster, and which of its tasks this is."""
         return self._server_def
@@ -201,25 +222,31 @@ class Server:
         with self._lock:
             if self._stopped.is_set():
                 return
-            listeners, self._listeners = self._listeners, []
-            if not listeners:
+            if not self._listeners:
                 self._stopped.set()
                 return
-            local_servers.remove(self._address, self)
             ended = errors.unavailable(f"the server at {self._address} was stopped")
-            if grace:
-                draining = Scope(grace)
-                with contextlib.suppress(errors.DeadlineExceededError):
-                    self.master.drain(ended, draining)
-                with contextlib.suppress(errors.DeadlineExceededError):
-                    self.worker.drain(ended, draining)
-            self.master.close(ended, Scope(_CLOSE_WITHIN_S))
-            self.worker.close(ended)
-            self.worker.lane = None  # whoever asks is not sent there any more
-            for each in listeners:
-                each.stop(_LAST_WORDS_S)
-            self._pool.shutdown()
-            self._stopped.set()
+            self._end(ended, grace)
+
+    def _end(self, ended: errors.OpError, grace: float | None) -> None:
+        """End everything; `ended` is what those get who still ask for something."""
+        listeners, self._listeners = self._listeners, []
+        local_servers.remove(self._address, self)
+        if grace:
+            draining = Scope(grace)
+            with contextlib.suppress(errors.DeadlineExceededError):
+                self.master.drain(ended, draining)
+            with contextlib.suppress(errors.DeadlineExceededError):
+                self.worker.drain(ended, draining)
+        if self._metrics is not None:
+            self._metrics.stop()
+        self.master.close(ended, Scope(_CLOSE_WITHIN_S))
+        self.worker.close(ended)
+        self.worker.lane = None  # whoever asks is not sent there any more
+        for each in listeners:
+            each.stop(_LAST_WORDS_S)
+        self._pool.shutdown()
+        self._stopped.set()
 
     def __enter__(self) -> Server:
         self.start()

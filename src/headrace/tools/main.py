@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from headrace.tools import explain as _explain  # noqa: F401  (registers its command)
+from headrace.tools import health as _health  # noqa: F401  (registers its command)
 from headrace.tools import run as _run_program  # noqa: F401  (registers its command)
 from headrace.tools import serve as _serve  # noqa: F401  (registers its command)
+from headrace.tools import token as _token  # noqa: F401  (registers its command)
 from headrace.tools.check import command as _check  # noqa: F401  (registers its command)
 from headrace.tools.commands import (
     TABLE,
@@ -25,10 +27,12 @@ from headrace.tools.commands import (
     UsageError,
     find,
 )
+from headrace.tools.dashboard import command as _dashboard  # noqa: F401  (registers its command)
 from headrace.tools.demo import command as _demo  # noqa: F401  (registers its command)
 from headrace.tools.inspection import run as _inspection  # noqa: F401  (registers its commands)
 from headrace.tools.kubernetes import command as _k8s  # noqa: F401  (registers its command)
 from headrace.tools.launch import command as _launch  # noqa: F401  (registers its command)
+from headrace.tools.profiling import command as _profile  # noqa: F401  (registers its command)
 
 
 def version() -> str:

@@ -17,6 +17,7 @@ import resource
 import signal
 import socket
 import threading
+from collections.abc import Iterator
 from types import FrameType
 
 import headrace as tf
@@ -79,6 +80,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for steps in flight to end after a signal (default 5)",
     )
     add(
+        "--dashboard",
+        metavar="[ADDRESS:]PORT",
+        help="show the cluster in a browser (needs headrace[dashboard]; loopback unless an address is given)",
+    )
+    add(
         "--watch-fd",
         type=int,
         metavar="N",
@@ -112,15 +118,31 @@ def serve(args: argparse.Namespace, streams: Streams) -> int:
         except tf.errors.OpError as error:
             raise _startup_error(error, address) from error
         streams.out.write(f"{READY}/job:{job}/task:{task} at {server.target}\n")
-        streams.out.flush()
-        wait_until_set(stop)
-        guard = _end_process_after(args.grace + EXTRA_S)
-        server.stop(args.grace)
+        if server.metrics_url:
+            streams.out.write(f"metrics at {server.metrics_url}\n")
+        with server, _page(server.target, args.dashboard, streams):
+            streams.out.flush()
+            wait_until_set(stop)
+            guard = _end_process_after(args.grace + EXTRA_S)
+            server.stop(args.grace)
         guard.cancel()
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
     return ExitCode.INTERRUPTED if signal.SIGINT in received else ExitCode.OK
+
+
+@contextlib.contextmanager
+def _page(target: str, place: str | None, streams: Streams) -> Iterator[None]:
+    """Inside, the cluster's page is served if it is asked for."""
+    if place is None:
+        yield
+        return
+    from headrace.tools.dashboard.command import page
+
+    with page(target, place) as served:
+        streams.out.write(f"page at {served.url}\n")
+        yield
 
 
 def which_task(

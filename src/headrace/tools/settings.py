@@ -33,6 +33,12 @@ _SERVING = (
         "SECONDS",
         "end TensorFlow clients' sessions that are idle so long",
     ),
+    (
+        "--metrics",
+        "HEADRACE_METRICS",
+        "[ADDRESS:]PORT",
+        "where Prometheus finds metrics (needs headrace[metrics]; loopback unless an address is given)",
+    ),
     ("--lane", "HEADRACE_LANE", "KIND", "on, unix, tcp or off: sockets beside gRPC (default on)"),
     ("--lane-port", "HEADRACE_LANE_PORT", "PORT", "TCP port of the lane (default: any)"),
 )

@@ -27,6 +27,7 @@ from headrace.graph.export_scopes import without_prefix
 from headrace.graph.graph import Graph
 from headrace.graph.graphdef import op_def
 from headrace.graph.registry import MISSING, OPS, traits_of
+from headrace.library.variables.partitioned import PartitionedVariable
 from headrace.library.variables.variables import Variable
 from headrace.run.checkpoints.writing import write_file
 from headrace.run.readers.files import ANYWHERE
@@ -369,6 +370,10 @@ def add_collection_def(
 def _is_written(value: Any, scope: str | None, excluded: Collection[str]) -> bool:
     if isinstance(value, str):
         return value.startswith(_PREFIX) or _is_inside(value, scope)
+    if isinstance(
+        value, PartitionedVariable
+    ):  # the whole is no node; its parts are in collections of their own
+        return False
     name = getattr(value, "name", None)
     if not isinstance(name, str):
         return True

@@ -194,12 +194,10 @@ class QueueRunner:
         """Enqueue until the stop or the end of the input.  The body of a thread."""
         counted = True
         try:
-            enqueue = sess.make_callable(enqueue_op)
-            batch_dequeuer = _batch_dequeuer(sess, enqueue_op, coord)
+            enqueue = self._enqueuing(sess, enqueue_op, coord)
             while coord is None or not coord.should_stop():
                 try:
-                    if not batch_dequeuer():
-                        enqueue()
+                    enqueue()
                 except self._queue_closed_exception_types as end:
                     counted = False
                     if isinstance(end.__cause__, errors.OpError):  # what the input ended by
@@ -219,6 +217,14 @@ class QueueRunner:
         finally:
             if counted:
                 self._left_last(sess)
+
+    def _enqueuing(
+        self, sess: Any, enqueue_op: Any, coord: Coordinator | None
+    ) -> Callable[[], object]:
+        """What a thread does again and again: one step of `enqueue_op`, or many at once where nobody can tell."""
+        enqueue = sess.make_callable(enqueue_op)
+        batch_dequeuer = _batch_dequeuer(sess, enqueue_op, coord)
+        return lambda: batch_dequeuer() or enqueue()
 
     def _left_last(self, sess: Any) -> bool:
         """Count one thread of `sess` less; True if it was the last."""

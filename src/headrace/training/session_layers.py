@@ -357,8 +357,9 @@ class HookedSession(WrappedSession):
             self._ready_for = asked
             self._ready.clear()
             return None
+        key = (list, *fetches) if type(fetches) is list else fetches
         try:
-            call = self._ready.get(fetches)
+            call = self._ready.get(key)
         except TypeError:
             return None
         if call is None:
@@ -369,7 +370,7 @@ class HookedSession(WrappedSession):
             extra = [r.fetches for r in asked if r is not None and r.fetches is not None]
             numbers = itertools.count(1)
             places = [None if r is None or r.fetches is None else next(numbers) for r in asked]
-            call = self._ready[fetches] = (self._sess.make_callable([fetches, *extra]), places)
+            call = self._ready[key] = (self._sess.make_callable([fetches, *extra]), places)
         if self._sess._closed:  # by a hook; `run` says so as it always does
             return None
         return call[0](), call[1]

@@ -15,7 +15,11 @@ from headrace.base.shapes import TensorShape
 from headrace.graph.names import colocate_with
 from headrace.graph.registry import get
 from headrace.library.variables.initializers import zeros_initializer
-from headrace.library.variables.variable_scope import get_variable, variable_scope
+from headrace.library.variables.variable_scope import (
+    get_variable,
+    get_variable_scope,
+    variable_scope,
+)
 from headrace.library.variables.variables import Variable
 from headrace.ops.array.constants import zeros
 from headrace.ops.state.references import is_resource_variable
@@ -64,6 +68,9 @@ def _kind_as(primary: Any) -> bool | None:
 
 
 def _variable(primary: Any, initializer: Any, shape: TensorShape | None, dtype: Any) -> Any:
+    get_variable_scope().set_partitioner(
+        None
+    )  # the scope is the slot's own; a part is not cut again
     slot = get_variable(
         "",
         initializer=initializer,

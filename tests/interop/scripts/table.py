@@ -21,6 +21,7 @@ AREAS = {
     "control_flow": "branches and loops across tasks",
     "loops": "loops: frames, gradients, failures",
     "functions": "functions: calls, branches, loops, gradients",
+    "datasets": "datasets, iterators and functions of elements",
     "sessions": "methods and options of sessions",
     "failures": "errors of the same class and node",
     "tracing": "tracing",

@@ -236,6 +236,7 @@ if TYPE_CHECKING:
         MarkRecvFinishedResponse,
         PartialRunSetupRequest,
         PartialRunSetupResponse,
+        ProcessState,
         PushesLostRequest,
         PushesLostResponse,
         RecvTensorRequest,
@@ -256,10 +257,13 @@ if TYPE_CHECKING:
         SendTensorRequest,
         SendTensorResponse,
         SessionState,
+        StageState,
+        StepCounts,
         TaskState,
         TraceOpts,
         TracingRequest,
         TracingResponse,
+        TrafficState,
         WaiterState,
     )
     from headrace.codec.protos.training_pb2 import (
@@ -377,13 +381,13 @@ else:
                 InspectResponse LabeledStepStats LaneAddress ListDevicesRequest
                 ListDevicesResponse LoggingRequest LoggingResponse MakeCallableRequest
                 MakeCallableResponse MarkRecvFinishedRequest MarkRecvFinishedResponse
-                PartialRunSetupRequest PartialRunSetupResponse PushesLostRequest
+                PartialRunSetupRequest PartialRunSetupResponse ProcessState PushesLostRequest
                 PushesLostResponse RecvTensorRequest RecvTensorResponse RegisterGraphRequest
                 RegisterGraphResponse ReleaseCallableRequest ReleaseCallableResponse
                 ResetRequest ResetResponse ResourceState RunCallableRequest RunCallableResponse
                 RunGraphRequest RunGraphResponse RunStepRequest RunStepResponse
-                SendTensorRequest SendTensorResponse SessionState TaskState TraceOpts
-                TracingRequest TracingResponse WaiterState
+                SendTensorRequest SendTensorResponse SessionState StageState StepCounts
+                TaskState TraceOpts TracingRequest TracingResponse TrafficState WaiterState
             """,
             "headrace.codec.protos.training_pb2": """
                 DATA_CLASS_BLOB_SEQUENCE DATA_CLASS_SCALAR DATA_CLASS_TENSOR DATA_CLASS_UNKNOWN
@@ -446,21 +450,22 @@ __all__ = [
     "MarkRecvFinishedResponse", "Memory", "MemoryStats", "MetaGraphDef", "MultiGraphNodeProto",
     "NameAttrList", "NamedTensorProto", "NamedTupleValue", "NodeDef", "NodeExecStats", "NodeOutput",
     "NoneValue", "OpDef", "OpDeprecation", "OpList", "OpLogEntry", "OpLogProto", "OptimizerOptions",
-    "PairValue", "PartialRunSetupRequest", "PartialRunSetupResponse", "ProfileNode", "ProfileProto",
-    "PushesLostRequest", "PushesLostResponse", "QueueRunnerDef", "RPCOptions", "ReaderBaseState",
-    "RecvTensorRequest", "RecvTensorResponse", "RegisterGraphRequest", "RegisterGraphResponse",
-    "RegisteredGradient", "ReleaseCallableRequest", "ReleaseCallableResponse", "ResetRequest",
-    "ResetResponse", "ResourceHandleProto", "ResourceState", "RewriterConfig", "RunCallableRequest",
-    "RunCallableResponse", "RunGraphRequest", "RunGraphResponse", "RunMetadata", "RunOptions",
-    "RunStepRequest", "RunStepResponse", "SaveSliceInfoDef", "SavedModel", "SavedSlice",
-    "SavedSliceMeta", "SavedTensorSliceMeta", "SavedTensorSlices", "SaverDef",
-    "ScopedAllocatorOptions", "SendTensorRequest", "SendTensorResponse", "SequenceExample",
-    "ServerDef", "SessionLog", "SessionMetadata", "SessionState", "SignatureDef", "SourceMetadata",
+    "PairValue", "PartialRunSetupRequest", "PartialRunSetupResponse", "ProcessState", "ProfileNode",
+    "ProfileProto", "PushesLostRequest", "PushesLostResponse", "QueueRunnerDef", "RPCOptions",
+    "ReaderBaseState", "RecvTensorRequest", "RecvTensorResponse", "RegisterGraphRequest",
+    "RegisterGraphResponse", "RegisteredGradient", "ReleaseCallableRequest",
+    "ReleaseCallableResponse", "ResetRequest", "ResetResponse", "ResourceHandleProto",
+    "ResourceState", "RewriterConfig", "RunCallableRequest", "RunCallableResponse",
+    "RunGraphRequest", "RunGraphResponse", "RunMetadata", "RunOptions", "RunStepRequest",
+    "RunStepResponse", "SaveSliceInfoDef", "SavedModel", "SavedSlice", "SavedSliceMeta",
+    "SavedTensorSliceMeta", "SavedTensorSlices", "SaverDef", "ScopedAllocatorOptions",
+    "SendTensorRequest", "SendTensorResponse", "SequenceExample", "ServerDef", "SessionLog",
+    "SessionMetadata", "SessionState", "SignatureDef", "SourceMetadata", "StageState", "StepCounts",
     "StepStats", "StructuredValue", "Summary", "SummaryDescription", "SummaryMetadata",
     "TFProfTensorProto", "TaggedRunMetadata", "TaskDeviceFilters", "TaskState", "TensorConnection",
     "TensorDescription", "TensorInfo", "TensorProto", "TensorShapeProto", "TensorSliceProto",
     "TensorSpecProto", "ThreadPoolOptionProto", "TraceOpts", "TracingRequest", "TracingResponse",
-    "TrackableObjectGraph", "Tuple", "TupleValue", "TypeSpecProto", "ValuesDef",
+    "TrackableObjectGraph", "TrafficState", "Tuple", "TupleValue", "TypeSpecProto", "ValuesDef",
     "VariableAggregation", "VariableDef", "VariableSynchronization", "VariantTensorDataProto",
     "VerifierConfig", "VersionDef", "WaiterState", "WhileContextDef",
 ]

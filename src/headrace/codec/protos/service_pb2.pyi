@@ -692,14 +692,16 @@ class TracingResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class InspectRequest(_message.Message):
-    __slots__ = ("session_handle", "blocked_only", "awaited_only")
+    __slots__ = ("session_handle", "blocked_only", "awaited_only", "count_for_s")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_ONLY_FIELD_NUMBER: _ClassVar[int]
     AWAITED_ONLY_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FOR_S_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     blocked_only: bool
     awaited_only: bool
-    def __init__(self, session_handle: _Optional[str] = ..., blocked_only: bool = ..., awaited_only: bool = ...) -> None: ...
+    count_for_s: float
+    def __init__(self, session_handle: _Optional[str] = ..., blocked_only: bool = ..., awaited_only: bool = ..., count_for_s: _Optional[float] = ...) -> None: ...
 
 class InspectResponse(_message.Message):
     __slots__ = ("task", "awaited")
@@ -720,7 +722,7 @@ class AwaitedState(_message.Message):
     def __init__(self, task: _Optional[str] = ..., reason: _Optional[str] = ..., waited_s: _Optional[float] = ...) -> None: ...
 
 class TaskState(_message.Message):
-    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked", "barrier", "direct_steps")
+    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked", "barrier", "direct_steps", "process", "parts", "mastered", "traffic", "restarts_seen", "silent_code")
     class DirectStepsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -741,6 +743,12 @@ class TaskState(_message.Message):
     BLOCKED_FIELD_NUMBER: _ClassVar[int]
     BARRIER_FIELD_NUMBER: _ClassVar[int]
     DIRECT_STEPS_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    MASTERED_FIELD_NUMBER: _ClassVar[int]
+    TRAFFIC_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    SILENT_CODE_FIELD_NUMBER: _ClassVar[int]
     task: str
     address: str
     silent: str
@@ -754,7 +762,52 @@ class TaskState(_message.Message):
     blocked: _containers.RepeatedCompositeFieldContainer[BlockedStepState]
     barrier: _containers.RepeatedCompositeFieldContainer[ResourceState]
     direct_steps: _containers.ScalarMap[str, int]
-    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ..., barrier: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., direct_steps: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    process: ProcessState
+    parts: StepCounts
+    mastered: StepCounts
+    traffic: _containers.RepeatedCompositeFieldContainer[TrafficState]
+    restarts_seen: int
+    silent_code: int
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ..., barrier: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., direct_steps: _Optional[_Mapping[str, int]] = ..., process: _Optional[_Union[ProcessState, _Mapping]] = ..., parts: _Optional[_Union[StepCounts, _Mapping]] = ..., mastered: _Optional[_Union[StepCounts, _Mapping]] = ..., traffic: _Optional[_Iterable[_Union[TrafficState, _Mapping]]] = ..., restarts_seen: _Optional[int] = ..., silent_code: _Optional[int] = ...) -> None: ...
+
+class ProcessState(_message.Message):
+    __slots__ = ("memory_bytes", "cpu_s", "threads")
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CPU_S_FIELD_NUMBER: _ClassVar[int]
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    memory_bytes: int
+    cpu_s: float
+    threads: int
+    def __init__(self, memory_bytes: _Optional[int] = ..., cpu_s: _Optional[float] = ..., threads: _Optional[int] = ...) -> None: ...
+
+class StepCounts(_message.Message):
+    __slots__ = ("bucket", "sum_s", "failed", "counted_s")
+    class FailedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    BUCKET_FIELD_NUMBER: _ClassVar[int]
+    SUM_S_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_S_FIELD_NUMBER: _ClassVar[int]
+    bucket: _containers.RepeatedScalarFieldContainer[int]
+    sum_s: float
+    failed: _containers.ScalarMap[int, int]
+    counted_s: float
+    def __init__(self, bucket: _Optional[_Iterable[int]] = ..., sum_s: _Optional[float] = ..., failed: _Optional[_Mapping[int, int]] = ..., counted_s: _Optional[float] = ...) -> None: ...
+
+class TrafficState(_message.Message):
+    __slots__ = ("task", "sent", "received")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    sent: int
+    received: int
+    def __init__(self, task: _Optional[str] = ..., sent: _Optional[int] = ..., received: _Optional[int] = ...) -> None: ...
 
 class SessionState(_message.Message):
     __slots__ = ("handle", "client", "age_s", "nodes", "steps")
@@ -771,7 +824,7 @@ class SessionState(_message.Message):
     def __init__(self, handle: _Optional[str] = ..., client: _Optional[str] = ..., age_s: _Optional[float] = ..., nodes: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class ResourceState(_message.Message):
-    __slots__ = ("kind", "name", "container", "session", "state", "dtype", "shape", "bytes", "initialized", "component", "size", "set_aside", "capacity", "min_after_dequeue", "closed", "entered", "waiter", "contributor", "taker")
+    __slots__ = ("kind", "name", "container", "session", "state", "dtype", "shape", "bytes", "initialized", "component", "size", "set_aside", "capacity", "min_after_dequeue", "closed", "entered", "waiter", "contributor", "taker", "stage")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -791,6 +844,7 @@ class ResourceState(_message.Message):
     WAITER_FIELD_NUMBER: _ClassVar[int]
     CONTRIBUTOR_FIELD_NUMBER: _ClassVar[int]
     TAKER_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
     kind: str
     name: str
     container: str
@@ -810,7 +864,22 @@ class ResourceState(_message.Message):
     waiter: _containers.RepeatedCompositeFieldContainer[WaiterState]
     contributor: _containers.RepeatedCompositeFieldContainer[ContributorState]
     taker: _containers.RepeatedCompositeFieldContainer[ContributorState]
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., container: _Optional[str] = ..., session: _Optional[str] = ..., state: _Optional[str] = ..., dtype: _Optional[_Union[_framework_pb2.DataType, str]] = ..., shape: _Optional[_Union[_framework_pb2.TensorShapeProto, _Mapping]] = ..., bytes: _Optional[int] = ..., initialized: bool = ..., component: _Optional[_Iterable[_Union[_framework_pb2.DataType, str]]] = ..., size: _Optional[int] = ..., set_aside: _Optional[int] = ..., capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., closed: bool = ..., entered: _Optional[int] = ..., waiter: _Optional[_Iterable[_Union[WaiterState, _Mapping]]] = ..., contributor: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., taker: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ...) -> None: ...
+    stage: _containers.RepeatedCompositeFieldContainer[StageState]
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., container: _Optional[str] = ..., session: _Optional[str] = ..., state: _Optional[str] = ..., dtype: _Optional[_Union[_framework_pb2.DataType, str]] = ..., shape: _Optional[_Union[_framework_pb2.TensorShapeProto, _Mapping]] = ..., bytes: _Optional[int] = ..., initialized: bool = ..., component: _Optional[_Iterable[_Union[_framework_pb2.DataType, str]]] = ..., size: _Optional[int] = ..., set_aside: _Optional[int] = ..., capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., closed: bool = ..., entered: _Optional[int] = ..., waiter: _Optional[_Iterable[_Union[WaiterState, _Mapping]]] = ..., contributor: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., taker: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., stage: _Optional[_Iterable[_Union[StageState, _Mapping]]] = ...) -> None: ...
+
+class StageState(_message.Message):
+    __slots__ = ("label", "holds", "elements", "most", "bytes")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    holds: bool
+    elements: int
+    most: int
+    bytes: int
+    def __init__(self, label: _Optional[str] = ..., holds: bool = ..., elements: _Optional[int] = ..., most: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class ContributorState(_message.Message):
     __slots__ = ("session", "task", "there", "ago_s")

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
         RelaxedBernoulli,
         RelaxedOneHotCategorical,
     )
+    from headrace.library.contrib.distributions.triangular import (
+        fill_triangular,
+        fill_triangular_inverse,
+        percentile,
+    )
     from headrace.library.contrib.distributions.wrapping import (
         Independent,
         Mixture,
@@ -85,6 +90,9 @@ else:
         __name__,
         {
             "headrace.library.contrib.distributions.bijectors": ("softplus_inverse"),
+            "headrace.library.contrib.distributions.triangular": (
+                "fill_triangular fill_triangular_inverse percentile"
+            ),
             "headrace.library.contrib.distributions.counts": (
                 "Binomial Geometric NegativeBinomial Poisson"
             ),
@@ -168,6 +176,9 @@ __all__ = [
     "Uniform",
     "VectorDeterministic",
     "bijectors",
+    "fill_triangular",
+    "fill_triangular_inverse",
     "kl_divergence",
+    "percentile",
     "softplus_inverse",
 ]

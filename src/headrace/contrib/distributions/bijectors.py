@@ -32,6 +32,19 @@ if TYPE_CHECKING:
         Square,
         Weibull,
     )
+    from headrace.library.contrib.distributions.flows import (
+        BatchNormalization,
+        MaskedAutoregressiveFlow,
+        RealNVP,
+        masked_autoregressive_default_template,
+        masked_dense,
+        real_nvp_default_template,
+    )
+    from headrace.library.contrib.distributions.triangular import (
+        FillTriangular,
+        ScaleTriL,
+        TransformDiagonal,
+    )
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
@@ -44,6 +57,11 @@ else:
                 "PowerTransform Reciprocal Sigmoid SoftmaxCentered Softplus Softsign Square "
                 "Weibull"
             ),
+            "headrace.library.contrib.distributions.flows": (
+                "BatchNormalization MaskedAutoregressiveFlow RealNVP masked_autoregressive_default_template "
+                "masked_dense real_nvp_default_template"
+            ),
+            "headrace.library.contrib.distributions.triangular": "FillTriangular ScaleTriL TransformDiagonal",
         },
         _names_beneath(__name__),
     )
@@ -53,20 +71,29 @@ __all__ = [
     "Affine",
     "AffineLinearOperator",
     "AffineScalar",
+    "BatchNormalization",
     "Bijector",
     "Chain",
     "Exp",
+    "FillTriangular",
     "Gumbel",
     "Identity",
     "Inline",
     "Invert",
+    "MaskedAutoregressiveFlow",
     "Permute",
     "PowerTransform",
+    "RealNVP",
     "Reciprocal",
+    "ScaleTriL",
     "Sigmoid",
     "SoftmaxCentered",
     "Softplus",
     "Softsign",
     "Square",
+    "TransformDiagonal",
     "Weibull",
+    "masked_autoregressive_default_template",
+    "masked_dense",
+    "real_nvp_default_template",
 ]

@@ -334,8 +334,19 @@ class Dataset(WithFunctions, OfElements):
             handle = get("IteratorV2")(
                 shared_name=shared_name or "", container="", **self._elements
             )
-            initializer = get("MakeIterator")(self._variant_tensor, handle)
+            initializer = get("MakeIterator")(self._iterated(), handle)
             return Iterator(handle, initializer, self._structure)
+
+    def _iterated(self) -> Tensor:
+        """What an iterator takes: the dataset, told to whom its stages are to say what they measure."""
+        stats = self.options().experimental_stats
+        if stats.aggregator is None:
+            return self._as_variant_tensor()
+        prefixes = [
+            convert(each or "", dtypes.string) for each in (stats.prefix, stats.counter_prefix)
+        ]
+        told = self._like("SetStatsAggregatorDataset", stats.aggregator._resource, *prefixes)
+        return told._as_variant_tensor()
 
     def make_one_shot_iterator(self) -> Any:
         """An iterator that begins by itself.  Raises ValueError: the dataset takes what a function cannot."""

@@ -27,6 +27,9 @@ from headrace.library.data.structured_functions import (
     scalar_of,
 )
 from headrace.library.data.structures import DatasetSpec, TensorLeaf, flat_shapes, flat_types
+from headrace.ops.array.constants import constant
+from headrace.ops.flow.checks import assert_less
+from headrace.ops.math.reductions import reduce_min
 
 __all__ = ["Reducer", "bucket_by_sequence_length", "group_by_reducer", "group_by_window"]
 
@@ -167,32 +170,40 @@ def bucket_by_sequence_length(
         lowest = get("LessEqual")([limits.min, *boundaries], length)
         fits = get("LogicalAnd")(lowest, get("Less")(length, [*boundaries, limits.max]))
         places = get("Where")(fits)
-        return get("Min")(places, np.array([0, 1], np.int32))
-
-    def window_size_fn(bucket_id: Any) -> Any:
-        return get("GatherV2")(np.array(bucket_batch_sizes, np.int64), bucket_id, 0)
+        return reduce_min(places)
 
     def most(bucket_id: Any) -> Any:
         """The greatest length of a bucket; the last has none."""
         message = (
             "When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries)."
         )
-        fits = get("Less")(bucket_id, np.int64(len(boundaries)))
-        with control_dependencies([get("Assert")(fits, [message])]):
-            return get("GatherV2")(np.array(boundaries, np.int64) - 1, bucket_id, 0)
+        with control_dependencies(
+            [assert_less(bucket_id, constant(len(boundaries), dtypes.int64), message=message)]
+        ):
+            return constant(boundaries, dtypes.int64)[bucket_id] - 1
 
-    def batching_fn(bucket_id: Any, grouped: Dataset) -> Dataset:
-        size = window_size_fn(bucket_id)
-        if no_padding:
-            return grouped.batch(size, drop_remainder)
-        filler = most(bucket_id) if pad_to_bucket_boundary else None
-        given = grouped.output_shapes if padded_shapes is None else padded_shapes
-        structure = grouped.element_spec
-        filled = [_filled(shape, filler) for shape in shapes_of(structure, given)]
-        shapes = nest.pack_sequence_as(structure, filled)
-        return grouped.padded_batch(size, shapes, padding_values, drop_remainder)
+    def apply(dataset: Dataset) -> Dataset:
+        sizes = constant(list(bucket_batch_sizes), dtypes.int64)
 
-    return group_by_window(element_to_bucket_id, batching_fn, window_size_func=window_size_fn)
+        def window_size_fn(bucket_id: Any) -> Any:
+            return sizes[bucket_id]
+
+        def batching_fn(bucket_id: Any, grouped: Dataset) -> Dataset:
+            size = window_size_fn(bucket_id)
+            if no_padding:
+                return grouped.batch(size, drop_remainder)
+            filler = most(bucket_id) if pad_to_bucket_boundary else None
+            given = grouped.output_shapes if padded_shapes is None else padded_shapes
+            structure = grouped.element_spec
+            filled = [_filled(shape, filler) for shape in shapes_of(structure, given)]
+            shapes = nest.pack_sequence_as(structure, filled)
+            return grouped.padded_batch(size, shapes, padding_values, drop_remainder)
+
+        return group_by_window(element_to_bucket_id, batching_fn, window_size_func=window_size_fn)(
+            dataset
+        )
+
+    return apply
 
 
 def _filled(shape: Any, filler: Any) -> Any:
@@ -200,4 +211,4 @@ def _filled(shape: Any, filler: Any) -> Any:
     if filler is None or None not in sizes:
         return sizes
     parts = [filler if size is None else np.int64(size) for size in sizes]
-    return get("Pack")(parts)
+    return get("Pack")(parts, name="packed")

@@ -100,7 +100,7 @@ class Iterator(OfElements):
                 )
         with colocate_with(self._iterator_resource):
             made: Operation = get("MakeIterator")(
-                dataset._variant_tensor, self._iterator_resource, name=name or "make_initializer"
+                dataset._iterated(), self._iterator_resource, name=name or "make_initializer"
             )
         return made
 

@@ -7,9 +7,10 @@ Source: TF 1.15 behaviour of python/data/util/nest.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.base.nest import leaves_of, packed, parts_of
 from headrace.graph.sparse import SparseTensorValue
 
 __all__ = [
@@ -32,20 +33,9 @@ def is_nested(structure: Any) -> bool:
 is_sequence = is_nested
 
 
-def _parts(structure: Any) -> list[tuple[Any, Any]]:
-    if isinstance(structure, Mapping):
-        return [(key, structure[key]) for key in sorted(structure)]
-    if hasattr(type(structure), "__attrs_attrs__"):
-        names = [field.name for field in type(structure).__attrs_attrs__]
-        return [(name, getattr(structure, name)) for name in names]
-    return list(enumerate(structure))
-
-
 def flatten(structure: Any) -> list[Any]:
     """The leaves, dicts in the order of their sorted keys."""
-    if not is_nested(structure):
-        return [structure]
-    return [leaf for _, part in _parts(structure) for leaf in flatten(part)]
+    return list(leaves_of(structure, is_nested))
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
@@ -60,22 +50,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
             f"Could not pack sequence. Argument `structure` had {wanted} elements, but argument `flat_sequence` had "
             f"{len(flat_sequence)} elements: {structure!r:.100}"
         )
-    return _packed(structure, iter(flat_sequence))
-
-
-def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
-    if not is_nested(structure):
-        return next(leaves)
-    made = {key: _packed(part, leaves) for key, part in _parts(structure)}
-    kind = type(structure)
-    if isinstance(structure, Mapping):
-        pairs = [(key, made[key]) for key in structure]
-        if hasattr(structure, "default_factory"):
-            return kind(structure.default_factory, pairs)
-        return kind(pairs)
-    if hasattr(kind, "__attrs_attrs__"):
-        return kind(**made)
-    return kind(*made.values()) if hasattr(structure, "_fields") else kind(made.values())
+    return packed(structure, iter(flat_sequence), is_nested)
 
 
 def map_structure(func: Callable[..., Any], *structure: Any) -> Any:
@@ -101,7 +76,7 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
             "The two structures don't have the same sequence type. First structure has type "
             f"{type(nest1)}, while second structure has type {type(nest2)}"
         )
-    mine, theirs = _parts(nest1), _parts(nest2)
+    mine, theirs = parts_of(nest1), parts_of(nest2)
     if len(mine) != len(theirs) or (mappings and [k for k, _ in mine] != [k for k, _ in theirs]):
         raise ValueError(
             "The two structures don't have the same number of elements. First structure: "

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class CopyingGraph(FuncGraph):
-    """A function that takes nothing: what it uses of the graph around is computed again inside."""
+    """A function that takes nothing: what it uses of the graph around is computed again inside.
+
+    As TensorFlow's, it waits for nothing there: what is only checked is not.
+    """
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
         """The copy of a tensor.  Raises ValueError for what cannot be computed again."""
@@ -53,7 +56,6 @@ class CopyingGraph(FuncGraph):
             inputs,
             dict(op.attrs),
             [tensor.dtype for tensor in op.outputs],
-            control_inputs=[self._copied(each) for each in op.control_inputs],
             device=op.device,
             apply_scopes=False,
         )
@@ -71,7 +73,7 @@ def one_shot_iterator(dataset: Dataset) -> Iterator:
     graph = CopyingGraph("_make_dataset", outer)
     try:
         with graph.as_default():
-            graph.outputs = [graph.capture(dataset._variant_tensor)]
+            graph.outputs = [graph.capture(dataset._iterated())]
     except ValueError as error:
         raise ValueError(
             f"{error}: Failed to create a one-shot iterator for a dataset. "

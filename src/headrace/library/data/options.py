@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["Options"]
+__all__ = [
+    "DistributeOptions",
+    "OptimizationOptions",
+    "Options",
+    "StatsOptions",
+    "ThreadingOptions",
+]
 
 _NAMES: Final = (
     "deterministic experimental_deterministic experimental_distribute experimental_external_state_policy "
@@ -17,7 +23,7 @@ _NAMES: Final = (
 ).split()
 
 
-class _Part:
+class _Group:
     """A group of options, `options.experimental_optimization.map_fusion` and the like; anything may be said."""
 
     def __init__(self) -> None:
@@ -35,19 +41,36 @@ class _Part:
             self._said[name] = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Part) and self._said == other._said
+        return isinstance(other, _Group) and self._said == other._said
 
     def __hash__(self) -> int:
         return hash(tuple(self._said))
 
 
-_GROUPS: Final = (
-    "experimental_distribute",
-    "experimental_optimization",
-    "experimental_threading",
-    "threading",
-    "autotune",
-)
+class DistributeOptions(_Group):
+    """`Options.experimental_distribute`."""
+
+
+class OptimizationOptions(_Group):
+    """`Options.experimental_optimization`.  Nothing depends on it: stages find out by themselves what is worth it."""
+
+
+class StatsOptions(_Group):
+    """`Options.experimental_stats`: `aggregator`, a `StatsAggregator`, and `prefix`, which its tags begin with."""
+
+
+class ThreadingOptions(_Group):
+    """`Options.experimental_threading`."""
+
+
+_GROUPS: Final = {
+    "experimental_distribute": DistributeOptions,
+    "experimental_optimization": OptimizationOptions,
+    "experimental_stats": StatsOptions,
+    "experimental_threading": ThreadingOptions,
+    "threading": ThreadingOptions,
+    "autotune": _Group,
+}
 
 
 class Options:
@@ -60,7 +83,7 @@ class Options:
         if name not in _NAMES:
             raise AttributeError(f"Options has no attribute {name!r}; it has {', '.join(_NAMES)}")
         if name in _GROUPS:
-            return self._said.setdefault(name, _Part())
+            return self._said.setdefault(name, _GROUPS[name]())
         return self._said.get(_same(name))
 
     def __setattr__(self, name: str, value: Any) -> None:

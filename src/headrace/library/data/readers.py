@@ -16,10 +16,16 @@ from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
 from headrace.library.data.datasets import Dataset, _slices
-from headrace.library.data.structures import TensorLeaf, from_legacy
+from headrace.library.data.structures import TensorLeaf, flat_shapes, flat_types, from_legacy
 from headrace.library.data.transformations import parallel_interleave
 
-__all__ = ["FixedLengthRecordDataset", "SqlDataset", "TFRecordDataset", "TextLineDataset"]
+__all__ = [
+    "FixedLengthRecordDataset",
+    "LMDBDataset",
+    "SqlDataset",
+    "TFRecordDataset",
+    "TextLineDataset",
+]
 
 _BUFFER_BYTES: Final = 256 * 1024
 
@@ -136,5 +142,18 @@ class SqlDataset(Dataset):
             convert(query, dtypes.string, "query"),
             output_types=nest.flatten(output_types),
             output_shapes=nest.flatten(shapes),
+        )
+        super().__init__(made, structure)
+
+
+class LMDBDataset(Dataset):
+    """Keys and values of LMDB databases, in the order of the keys; reading them needs the extra `headrace[lmdb]`."""
+
+    def __init__(self, filenames: Any) -> None:
+        """filenames: directories or files of databases."""
+        names = convert(filenames, dtypes.string, "filenames")
+        structure = (TensorLeaf(dtypes.string, []),) * 2
+        made = get("LMDBDataset")(
+            names, output_types=flat_types(structure), output_shapes=flat_shapes(structure)
         )
         super().__init__(made, structure)

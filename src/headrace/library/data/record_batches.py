@@ -23,11 +23,11 @@ from headrace.library.data.csv_files import CsvDataset, required
 from headrace.library.data.datasets import Dataset
 from headrace.library.data.experimental import AUTOTUNE, ignore_errors
 from headrace.library.data.options import Options
+from headrace.library.data.parsed_examples import parse_example_dataset
 from headrace.library.data.readers import TFRecordDataset
 from headrace.library.data.transformations import (
     mapped_at_once,
     parallel_interleave,
-    parse_example_dataset,
 )
 from headrace.ops._kernels.file_globs import matches
 from headrace.ops.io.readers import ReaderBase

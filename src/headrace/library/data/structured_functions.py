@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.base.shapes import TensorShape
-from headrace.base.traits import DRAWS, STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.func_graph import FuncGraph
 from headrace.graph.operation import Operation
-from headrace.graph.registry import get
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
@@ -59,7 +57,7 @@ class StructuredFunction:
             returned = func(*_arguments(structure, element_of(structure, tensors)))
             element = self._element(returned, func)
             self.structure = spec_of(element)
-            graph.outputs = _marked(graph, tensors_of(self.structure, element))
+            graph.returns(tensors_of(self.structure, element))
         name = outer.library.free_name(f"__inference_{_plain(user)}_{_name_of(func)}")
         graph.to_function(name, attrs={"_tf_data_function": True})
         self.captured: Sequence[Tensor] = graph.external_captures
@@ -157,21 +155,6 @@ def _widened(state: Any, found: Any) -> Any:
 def _arguments(structure: Any, element: Any) -> Sequence[Any]:
     """What a function of elements is called with: a tuple's parts one by one."""
     return element if type(structure) is tuple else (element,)
-
-
-def _marked(graph: FuncGraph, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The results, which wait for all that the function does."""
-    made = [get("Identity")(tensor, name="Identity") for tensor in tensors]
-    effects = [
-        op for op in graph.get_operations() if STATEFUL in op.traits and DRAWS not in op.traits
-    ]
-    if effects:
-        with graph.control_dependencies(effects):
-            done = get("NoOp")(name="NoOp")
-        for tensor in made:
-            tensor.op._add_control_inputs([done])
-        graph.control_outputs = effects
-    return made
 
 
 def _plain(user: str) -> str:

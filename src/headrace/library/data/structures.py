@@ -164,6 +164,8 @@ class SparseLeaf(Leaf):
                     part if size is None else size for part, size in zip(parts, known, strict=True)
                 ]
                 sizes = get("Pack")([_constant(part) for part in parts], name="stack")
+            else:
+                sizes.set_shape([rank])
         return SparseTensor(indices, values, sizes)
 
     def of(self, shape: TensorShape) -> Leaf:

@@ -20,13 +20,11 @@ from headrace.library.data import nest
 from headrace.library.data.datasets import Dataset, _batch_dimension
 from headrace.library.data.experimental import RandomDataset, directed
 from headrace.library.data.structured_functions import StructuredFunction
-from headrace.library.parsing import VarLenFeature, parse_example
 
 __all__ = [
     "map_and_batch",
     "map_and_batch_with_legacy_function",
     "parallel_interleave",
-    "parse_example_dataset",
     "sample_from_datasets",
     "scan",
     "take_while",
@@ -78,25 +76,6 @@ def map_and_batch(
 
 
 map_and_batch_with_legacy_function = map_and_batch
-
-
-def parse_example_dataset(
-    features: Any, num_parallel_calls: Any = 1, deterministic: bool | None = None
-) -> Transformation:
-    """`tf.io.parse_example` of each element, a vector of serialized Examples: a dict, as `features` says."""
-
-    def parse(serialized: Any) -> Any:
-        return parse_example(serialized, features)
-
-    def apply(dataset: Dataset) -> Dataset:
-        made = dataset.map(parse, num_parallel_calls, deterministic)
-        (vector,) = nest.flatten(dataset._structure)
-        for key, leaf in made._structure.items():
-            if isinstance(features[key], VarLenFeature):  # of which parsing knows no size
-                made._structure[key] = leaf.of(vector.shape.concatenate([None]))
-        return made
-
-    return apply
 
 
 def scan(initial_state: Any, scan_func: Function) -> Transformation:

@@ -20,6 +20,13 @@ from headrace.library.feature_column.column import (
     Features,
     listed,
 )
+from headrace.library.feature_column.sequence import (
+    SequenceDenseColumn,
+    SequenceValues,
+    check_no_sequence,
+    lengths_of,
+    sequence_of,
+)
 from headrace.library.nn.embedding import embedding_lookup_sparse
 from headrace.library.nn.safe_embedding import safe_embedding_lookup_sparse
 from headrace.library.variables.variable_scope import get_variable
@@ -34,7 +41,7 @@ Restorer = Callable[[Any, dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class _Embedding(DenseColumn):
+class _Embedding(DenseColumn, SequenceDenseColumn):
     categorical_column: CategoricalColumn
     dimension: int
     combiner: str
@@ -105,8 +112,17 @@ class EmbeddingColumn(_Embedding):
     def dense(
         self, features: Features, collections: Sequence[Any] | None, trainable: bool
     ) -> Tensor:
-        """See `DenseColumn`."""
+        """See `DenseColumn`.  Raises ValueError: a column of sequences."""
+        check_no_sequence(self.categorical_column, "embedding_column", self.name)
         return self._looked_up(features, lambda: self._variable(collections, trainable))
+
+    def sequence_dense(
+        self, features: Features, collections: Sequence[Any] | None, trainable: bool
+    ) -> SequenceValues:
+        """See `SequenceDenseColumn`.  Raises ValueError: a column without sequences."""
+        column = sequence_of(self.categorical_column, "embedding_column", self.name)
+        values = self._looked_up(features, lambda: self._variable(collections, trainable))
+        return SequenceValues(values, lengths_of(column.sparse(features).ids))
 
 
 @dataclass(frozen=True)
@@ -150,6 +166,20 @@ class SharedEmbeddingColumn(_Embedding):
     def dense(
         self, features: Features, collections: Sequence[Any] | None, trainable: bool
     ) -> Tensor:
-        """See `DenseColumn`.  Raises ValueError: what is in the collection is another variable."""
+        """See `DenseColumn`.  Raises ValueError: what is in the collection is another variable; sequences."""
+        check_no_sequence(self.categorical_column, "shared_embedding_column", self.name)
+        return self._of_shared(features, collections, trainable)
+
+    def _of_shared(
+        self, features: Features, collections: Sequence[Any] | None, trainable: bool
+    ) -> Tensor:
         with name_scope(None, self.name):
             return self._looked_up(features, lambda: self._shared(collections, trainable))
+
+    def sequence_dense(
+        self, features: Features, collections: Sequence[Any] | None, trainable: bool
+    ) -> SequenceValues:
+        """See `SequenceDenseColumn`.  Raises ValueError: a column without sequences."""
+        column = sequence_of(self.categorical_column, "shared_embedding_column", self.name)
+        values = self._of_shared(features, collections, trainable)
+        return SequenceValues(values, lengths_of(column.sparse(features).ids))

@@ -16,6 +16,13 @@ from headrace.library.feature_column.column import (
     DenseColumn,
     Features,
 )
+from headrace.library.feature_column.sequence import (
+    SequenceDenseColumn,
+    SequenceValues,
+    check_no_sequence,
+    lengths_of,
+    sequence_of,
+)
 from headrace.ops.array.gathering import scatter_nd
 from headrace.ops.array.one_hot import one_hot
 from headrace.ops.math.reductions import reduce_sum
@@ -27,7 +34,7 @@ __all__ = ["IndicatorColumn", "indicator_column"]
 
 
 @dataclass(frozen=True)
-class IndicatorColumn(DenseColumn):
+class IndicatorColumn(DenseColumn, SequenceDenseColumn):
     """See `indicator_column`."""
 
     categorical_column: CategoricalColumn
@@ -43,7 +50,7 @@ class IndicatorColumn(DenseColumn):
         return self.categorical_column.spec
 
     def transform(self, features: Features) -> Any:
-        """How often each category is there, or the sum of its weights: [batch, num_buckets]."""
+        """How often each category is there, or the sum of its weights: [batch, (steps,) num_buckets]."""
         ids, weights = self.categorical_column.sparse(features)
         size = self.variable_shape[-1]
         if weights is not None:
@@ -61,9 +68,17 @@ class IndicatorColumn(DenseColumn):
     def dense(
         self, features: Features, collections: Sequence[Any] | None, trainable: bool
     ) -> Tensor:
-        """See `DenseColumn`."""
+        """See `DenseColumn`.  Raises ValueError: a column of sequences."""
+        check_no_sequence(self.categorical_column, "indicator_column", self.name)
         found: Tensor = features.get(self)
         return found
+
+    def sequence_dense(
+        self, features: Features, collections: Sequence[Any] | None, trainable: bool
+    ) -> SequenceValues:
+        """See `SequenceDenseColumn`.  Raises ValueError: a column without sequences."""
+        column = sequence_of(self.categorical_column, "indicator_column", self.name)
+        return SequenceValues(features.get(self), lengths_of(column.sparse(features).ids))
 
 
 def indicator_column(categorical_column: Any) -> IndicatorColumn:

@@ -105,6 +105,11 @@ class Layer(Trackable):
             )
         return variable
 
+    def argument(self, name: str) -> Any:
+        """What the function is called with for `name`, its default if nothing was given."""
+        known = inspect.signature(type(self)._function).parameters
+        return self._arguments.get(name, known[name].default)
+
     @property
     def variables(self) -> list[Any]:
         """Those of the layer, in the order in which they were made; none before the first call."""

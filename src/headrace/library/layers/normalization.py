@@ -21,7 +21,11 @@ from headrace.library.layers.parameters import chosen, known
 from headrace.library.layers.renormalization import Renorm, checked_clipping, composed
 from headrace.library.variables.assigning import assign_sub
 from headrace.library.variables.initializers import ones_initializer, zeros_initializer
-from headrace.library.variables.variable_scope import get_variable, variable_scope
+from headrace.library.variables.variable_scope import (
+    get_variable,
+    get_variable_scope,
+    variable_scope,
+)
 from headrace.ops.array.constants import constant
 from headrace.ops.array.shapes import reshape
 from headrace.ops.math.casting import cast
@@ -88,7 +92,7 @@ def batch_normalization(
             given = beta_initializer, beta_regularizer, beta_constraint
             beta = variable("beta", **_how(given))
         moving = [
-            get_variable(f"moving_{what}", [size], kind, initializer, trainable=False)
+            _whole(f"moving_{what}", [size], kind, initializer)
             for what, initializer in (
                 ("mean", moving_mean_initializer),
                 ("variance", moving_variance_initializer),
@@ -98,6 +102,13 @@ def batch_normalization(
         return normalization_in_scope(
             values, gamma, beta, moving, at, epsilon, momentum, training, one_op, corrected
         )
+
+
+def _whole(name: str, shape: list[int], kind: Any, initializer: Any) -> Any:
+    """A variable that is not trained, and not cut into parts, whatever the scope says: it is assigned as one."""
+    with variable_scope(get_variable_scope(), auxiliary_name_scope=False) as scope:
+        scope.set_partitioner(None)
+        return get_variable(name, shape, kind, initializer, trainable=False)
 
 
 def normalization_in_scope(

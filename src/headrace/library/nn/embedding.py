@@ -12,6 +12,7 @@ from headrace.base import dtypes, shapes
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged_by
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 from headrace.library.variables.partitioned import PartitionedVariable
@@ -44,6 +45,7 @@ _COMBINED = {
 }
 
 
+@of_ragged_by("headrace.ops.array.ragged_taking")
 def embedding_lookup(
     params: Any,
     ids: Any,

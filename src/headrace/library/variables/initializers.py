@@ -347,7 +347,7 @@ class orthogonal_initializer(Initializer):
             from headrace.ops.array.shapes import matrix_transpose
 
             q = matrix_transpose(q)
-        made: Tensor = make.Mul(self.gain, make.Reshape(q, sizes), name="mul")
+        made: Tensor = self.gain * make.Reshape(q, sizes)
         return made
 
     def get_config(self) -> dict[str, Any]:

@@ -78,20 +78,19 @@ def _plain(cls: type, **arguments: Any) -> Any:
     """A variable, without creators."""
     from headrace.library.variables.resource_variables import ResourceVariable
 
-    _check_lifted(arguments)
+    check_lifted(arguments.get("initial_value"), arguments.get("name"))
     return type.__call__(ResourceVariable if _wants_resource(arguments) else cls, **arguments)
 
 
-def _check_lifted(arguments: dict[str, Any]) -> None:
+def check_lifted(value: Any, name: str | None) -> None:
     """Raises ValueError: the initial value is computed in the body of a function, and the variable is outside."""
     function = scopes.function_being_built()
-    value = arguments.get("initial_value")
     if function is None or not function.functional_flow or not isinstance(value, Tensor):
         return
     if value.graph.building_function:
         raise ValueError(
             f"Argument `initial_value` ({value}) could not be lifted out of a `tf.function`. (Tried to create variable "
-            f"with name={arguments.get('name')!r}): it is computed in a branch, a loop or a function, and "
+            f"with name={name!r}): it is computed in a branch, a loop or a function, and "
             "variables are made outside of those; give a function that computes it"
         )
 

@@ -25,6 +25,7 @@ from headrace.library.variables.partitioned import (
     axis_and_count,
     slices,
 )
+from headrace.library.variables.variable_creation import check_lifted
 from headrace.library.variables.variables import Variable
 
 __all__: list[str] = []
@@ -130,6 +131,7 @@ class VariableStore:
             raise _absent(name)
         if initializer is None:
             initializer = default_initializer(name, shape, dtype)
+        check_lifted(initializer, name)
         with init_scope():
             value, value_dtype = initializer, None
             if not constant:

@@ -257,7 +257,7 @@ def _offset_by_batch(front: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
     return found
 
 
-@of_ragged_by("headrace.ops.array.ragged_joining")
+@of_ragged_by("headrace.ops.array.ragged_taking")
 def gather(
     params: Any,
     indices: Any,
@@ -279,6 +279,7 @@ def gather(
     return made
 
 
+@of_ragged_by("headrace.ops.array.ragged_taking")
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
     """out[i, ..., j] = params[i, ..., indices[i, ..., j]]: a gather in step with the leading dimensions."""
     with name_scope(name, "BatchGather", [params, indices]) as scope:
@@ -377,6 +378,7 @@ def _(op: Operation, dout: Any) -> tuple[Any, None]:
     return scatter_nd(indices, dout, whole), None
 
 
+@of_ragged_by("headrace.ops.array.ragged_taking")
 def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
     """The slices of `params` at the coordinates in the last dimension of `indices`.
 
@@ -500,7 +502,7 @@ def where_op(xp: Any, input: Any) -> Any:
     return np.argwhere(input).astype(np.int64, copy=False)
 
 
-@of_ragged_by("headrace.ops.array.ragged_joining")
+@of_ragged_by("headrace.ops.array.ragged_taking")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Without x and y: where `condition` is true, [n, rank] int64.  With both: x there, y elsewhere.
 
@@ -521,6 +523,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     return made
 
 
+@of_ragged_by("headrace.ops.array.ragged_taking")
 def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None) -> Tensor:
     """The elements (slices) of `tensor` where `mask` is true.
 

@@ -437,6 +437,7 @@ def _(op: Operation, *douts: Tensor) -> tuple[Tensor, None, None]:
     return concat(list(douts), op.inputs[2]), None, None
 
 
+@of_ragged_by("headrace.ops.array.ragged_shaping")
 def split(
     value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split"
 ) -> list[Tensor]:

@@ -15,6 +15,7 @@ from headrace.base.shapes import Shape, text
 from headrace.base.traits import PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged_by
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -76,6 +77,7 @@ def _unlike(kinds: Any, what: str, kind: Any, wanted: Any, given: bool) -> str:
     return f"dtype {wanted} of {first} does not match dtype {kind} of {what}; tf.cast converts"
 
 
+@of_ragged_by("headrace.ops.array.ragged_shaping")
 def one_hot(
     indices: Any,
     depth: Any,

@@ -16,6 +16,7 @@ from headrace.base.shapes import Shape, merge_sizes, text
 from headrace.base.traits import NEVER_FAILS, PER_RECORD
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.ragged import of_ragged_by
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -73,6 +74,9 @@ def tile(xp: Any, input: Any, multiples: Any) -> Any:
         if count < 0:
             raise errors.invalid_argument(f"Expected multiples[{at}] >= 0, but got {count}")
     return xp.tile(input, tuple(multiples.tolist()))
+
+
+tile.ragged_by("headrace.ops.array.ragged_shaping", "tile")
 
 
 @tile.gradient
@@ -422,6 +426,7 @@ def _(op: Operation, dout: Tensor) -> tuple[Tensor, None]:
     return reverse_v2_op(dout, op.inputs[1]), None
 
 
+@of_ragged_by("headrace.ops.array.ragged_shaping")
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     """`tensor` reversed along the dimensions that `axis`, a vector, names."""
     made: Tensor = reverse_v2_op(tensor, axis, name=name)

@@ -1,8 +1,8 @@
-"""Functions that join ragged tensors, take rows of them, or say how large they are.
+"""Functions that join ragged tensors, or say how large they are.
 
 Each takes the function that is for tensors, and the arguments of the call by their names.
-Called by: ops.array.ragged_dispatch.  Threads: as graph.
-Source: behaviour of TF 1.15 (python/ops/ragged/ragged_concat_ops.py, ragged_array_ops.py, ragged_where_op.py)
+Called by: graph.ragged, tf.ragged.  Threads: as graph.
+Source: behaviour of TF 1.15 (python/ops/ragged/ragged_concat_ops.py, ragged_array_ops.py)
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import Any
 from headrace.base import errors
 from headrace.graph.const_value import folded
 from headrace.graph.convert import convert
-from headrace.graph.names import control_dependencies
+from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.ragged import Ragged
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import constant
 from headrace.ops.array.packing import stack as packed
 from headrace.ops.array.ragged import RaggedTensor
-from headrace.ops.array.ragged_calls import map_flat_values, ragged_gather
+from headrace.ops.array.ragged_calls import ragged_gather
 from headrace.ops.array.ragged_dispatch import as_ragged
 from headrace.ops.array.ranges import range as range_of
 from headrace.ops.array.shapes import reshape
+from headrace.ops.array.shapes import size as number_of
 from headrace.ops.flow.asserts import Assert
 from headrace.ops.flow.identities import identity
 from headrace.ops.math.comparisons import equal
 from headrace.ops.tables import make
 
-__all__: list[str] = []
+__all__ = ["ragged_stack"]
 
 Function = Callable[..., Any]
 Arguments = Mapping[str, Any]
@@ -51,23 +52,26 @@ def static_axis(axis: Any, rank: int | None, name: str) -> int:
     return at
 
 
-def _same_rank(values: Sequence[Any], name: str) -> list[Any]:
-    """All of them ragged, of one ragged rank."""
+def same_rank(values: Sequence[Any], name: str) -> list[Any]:
+    """All of them ragged, of one ragged rank.  Raises ValueError for different ranks."""
     given = [as_ragged(each) if isinstance(each, Ragged) else convert(each) for each in values]
+    ranks = {each.shape.ndims for each in given} - {None}
+    if len(ranks) > 1:
+        raise ValueError(
+            f"{name}: all operands must have one rank, and have {[each.shape.ndims for each in given]}"
+        )
     rank = max(each.ragged_rank for each in given if isinstance(each, Ragged))
-    for at, each in enumerate(given):
-        if isinstance(each, Tensor):
-            if (each.shape.ndims or 0) <= rank:
-                raise errors.unimplemented(
-                    f"{name}: operand {at} is dense, of shape {each.shape}, beside ragged tensors of ragged "
-                    f"rank {rank}; make all of them ragged"
-                )
-            given[at] = RaggedTensor.from_tensor(each, ragged_rank=rank)
-        elif each.ragged_rank != rank:
-            raise errors.unimplemented(
-                f"{name}: operand {at} has ragged rank {each.ragged_rank}, another one {rank}; make them the same"
-            )
-    return given
+    return [_of_ragged_rank(each, rank) for each in given]
+
+
+def _of_ragged_rank(given: Any, rank: int) -> Any:
+    """A tensor or a ragged one, of which so many dimensions are to be ragged."""
+    if isinstance(given, Tensor):
+        return RaggedTensor.from_tensor(given, ragged_rank=rank)
+    missing = rank - given.ragged_rank
+    if not missing:
+        return given
+    return given.with_flat_values(RaggedTensor.from_tensor(given.flat_values, ragged_rank=missing))
 
 
 def _after_each_other(values: Sequence[Any]) -> Any:
@@ -99,7 +103,7 @@ def concat(function: Function, arguments: Arguments) -> Any:
     values = arguments["values"]
     if isinstance(values, Ragged):
         return as_ragged(values)
-    given = _same_rank(values, "concat")
+    given = same_rank(values, "concat")
     return _concatenated(
         function, given, static_axis(arguments["axis"], given[0].shape.ndims, "concat")
     )
@@ -122,10 +126,31 @@ def _concatenated(function: Function, given: Sequence[Any], axis: int) -> Any:
 
 def stack(function: Function, arguments: Arguments) -> Any:
     """`tf.stack`."""
-    given = _same_rank(arguments["values"], "stack")
+    given = same_rank(arguments["values"], "stack")
     rank = given[0].shape.ndims
     axis = static_axis(arguments.get("axis", 0), None if rank is None else rank + 1, "stack")
     return _stacked(function, given, axis)
+
+
+def ragged_stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
+    """Tensors and ragged ones as one ragged tensor, with one more dimension before `axis`.
+
+    Raises ValueError for different ranks.
+    """
+    with name_scope(name, "RaggedConcat", list(values)):
+        given = [as_ragged(each) if isinstance(each, Ragged) else convert(each) for each in values]
+        most = max(each.ragged_rank if isinstance(each, Ragged) else 0 for each in given)
+        dense = [each.shape.ndims for each in given if isinstance(each, Tensor)]
+        if not most and dense[0] == 1:  # rows of any lengths
+            at = static_axis(axis, 2, "stack")
+            if at == 0:
+                lengths = packed([number_of(each) for each in given])
+                return RaggedTensor.from_row_lengths(make.ConcatV2(given, 0), lengths)
+        ranked = same_rank([_of_ragged_rank(each, max(most, 1)) for each in given], "stack")
+        rank = ranked[0].shape.ndims
+        return _stacked(
+            packed, ranked, static_axis(axis, None if rank is None else rank + 1, "stack")
+        )
 
 
 def _stacked(function: Function, given: Sequence[Any], axis: int) -> Any:
@@ -179,37 +204,28 @@ def rank(function: Function, arguments: Arguments) -> Any:
     return constant(known) if known is not None else function(given.flat_values) + given.ragged_rank
 
 
-def gather(function: Function, arguments: Arguments) -> Any:
-    """`tf.gather` of rows."""
-    rest = {
-        key: value
-        for key, value in _but(arguments, "params", "indices", "name", "validate_indices").items()
-        if value is not None and not (isinstance(value, int) and value == 0)
-    }
-    if rest:
+def reduce_join(function: Function, arguments: Arguments) -> Any:
+    """`tf.strings.reduce_join` along the last dimension, which is ragged."""
+    given, axis = as_ragged(arguments["inputs"]), arguments.get("axis")
+    if axis is None:
+        axis = arguments.get("reduction_indices")
+    if arguments.get("keepdims") or arguments.get("keep_dims"):
+        raise errors.unimplemented("reduce_join of ragged strings has no keepdims: expand_dims")
+    rank = given.shape.ndims
+    last = given.ragged_rank
+    at = None if axis is None else static_axis(int(axis), rank, "reduce_join")
+    if at != last or rank != last + 1:
         raise errors.unimplemented(
-            f"gather takes rows of ragged tensors, not {', '.join(f'{k}={v!r}' for k, v in rest.items())}; "
-            "index the tensor instead"
+            f"reduce_join joins the innermost rows of ragged strings, axis {last}, not axis {axis}"
         )
-    params, indices = arguments["params"], arguments["indices"]
-    if isinstance(indices, Ragged):
-        places = as_ragged(indices)
-        if isinstance(places.values, Ragged) or isinstance(params, Ragged):
-            raise errors.unimplemented(
-                "gather takes either ragged params or ragged indices of one ragged dimension; gather the values"
-            )
-        return places.with_values(function(params, places.values))
-    return ragged_gather(as_ragged(params), indices)
+    return _joined(given, arguments.get("separator", ""))
 
 
-def where(function: Function, arguments: Arguments) -> Any:
-    """`tf.where` between ragged tensors with the same rows."""
-    given = [arguments.get(key) for key in ("condition", "x", "y")]
-    if not all(isinstance(each, Ragged) for each in given):
-        raise errors.unimplemented(
-            "where takes three ragged tensors with the same rows, or none; make the others dense by to_tensor()"
-        )
-    return map_flat_values(function, *map(as_ragged, given))
+def _joined(given: Any, separator: str) -> Any:
+    if isinstance(given.values, Ragged):
+        return given.with_values(_joined(given.values, separator))
+    rows = given.value_rowids()
+    return make.UnsortedSegmentJoin(given.values, rows, given.nrows(), separator=separator)
 
 
 def _but(arguments: Arguments, *names: str) -> dict[str, Any]:

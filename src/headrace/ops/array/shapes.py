@@ -169,7 +169,8 @@ def rank(input: Any, name: str | None = None, optimize: bool = True) -> Tensor:
 # -- Reshape ----------------------------------------------------------------------------------
 
 
-def _reshape_shape(c: ShapeContext) -> Shape:
+def reshape_shape(c: ShapeContext) -> Shape:
+    """Static shape of `tensor` in the shape that `shape` says.  Raises ValueError where it cannot have it."""
     whole, wanted = c.shape("tensor"), c.shape_value("shape")
     if wanted is None:
         return None
@@ -199,7 +200,7 @@ def _reshape_shape(c: ShapeContext) -> Shape:
     inputs="tensor: T; shape: Tshape",
     outputs="output: T",
     attrs="T: type; Tshape: {int32, int64} = int32",
-    shape=_reshape_shape,
+    shape=reshape_shape,
     traits={NEVER_FAILS, PER_RECORD, LIGHT, ALIASES},
 )
 def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
@@ -394,6 +395,7 @@ def _(op: Operation, dout: Any) -> Tensor:
     return _as_input(op, dout)
 
 
+@of_ragged_by("headrace.ops.array.ragged_shaping")
 def squeeze(
     input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
 ) -> Tensor:

@@ -1,4 +1,4 @@
-"""Datasets of files: lines, TFRecords, records of one length; rows of an SQLite database.
+"""Datasets of files: lines, TFRecords, records of one length; an SQLite or LMDB database.
 
 Called by: library.data, programs that name these ops.  Threads: building as graph; kernels any step's.
 Source: TF 1.15 core/ops/{dataset_ops,experimental_dataset_ops}.cc
@@ -23,6 +23,7 @@ from headrace.ops.data.dataset_values import (
     scalar_of,
     value_of,
 )
+from headrace.run.data.databases import Entries
 from headrace.run.data.files import FixedLength, Lines, TFRecords
 from headrace.run.data.rows import Rows
 from headrace.run.data.stage import Made
@@ -175,3 +176,29 @@ def _sql(
 _QUERY: Final = "driver_name: string; data_source_name: string; query: string"
 dataset_op("SqlDataset", _QUERY, ELEMENTS, stateful=True)(_sql)
 dataset_op("ExperimentalSqlDataset", _QUERY, ELEMENTS, stateful=True)(_sql)
+
+
+def _lmdb(
+    ctx: KernelContext,
+    filenames: Any,
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Keys and values of LMDB databases.  Raises InvalidArgument (other elements than two strings).
+
+    An iterator over it raises Unimplemented where the package lmdb is missing.
+    """
+    paths = _paths(filenames)
+    if [*output_types] != [dtypes.string] * 2 or any(
+        s._raw not in ((), None) for s in output_shapes
+    ):
+        raise errors.invalid_argument(
+            "an LMDB database has elements of two strings, a key and a value, and output_types and output_shapes say "
+            f"{', '.join(each.name for each in output_types)} of {[str(each) for each in output_shapes]}"
+        )
+    return made("LMDB", output_types, output_shapes, lambda run: Entries(run, paths))
+
+
+for _name in ("LMDBDataset", "ExperimentalLMDBDataset"):
+    dataset_op(_name, "filenames: string", ELEMENTS, stateful=True, shape=_of_files)(_lmdb)

@@ -213,7 +213,7 @@ def zip_dataset_op(
 # -- order ----------------------------------------------------------------------------------------
 
 
-def _shuffled(
+def shuffled(
     kind: str,
     source: Any,
     buffer_size: Any,
@@ -222,6 +222,7 @@ def _shuffled(
     shapes: Shapes,
     passes: int = 1,
 ) -> Any:
+    """The variant of a shuffled dataset.  Raises InvalidArgument."""
     size = int(scalar_of("buffer_size", buffer_size))
     if size < 1 and size != UNKNOWN:
         raise errors.invalid_argument(
@@ -244,7 +245,8 @@ _SHUFFLED: Final = _SOURCE + "; buffer_size: int64; seed: int64; seed2: int64"
 _RESHUFFLES: Final = "reshuffle_each_iteration: bool = true; "
 
 
-def _seeds(seed: Any, seed2: Any, reshuffle: bool) -> SeedGenerator:
+def seeds_of(seed: Any, seed2: Any, reshuffle: bool) -> SeedGenerator:
+    """What two scalar inputs begin.  Raises InvalidArgument."""
     return SeedGenerator(int(scalar_of("seed", seed)), int(scalar_of("seed2", seed2)), reshuffle)
 
 
@@ -261,8 +263,8 @@ def shuffle_dataset_op(
     output_shapes: Shapes,
 ) -> Any:
     """The elements in random order, each drawn among buffer_size.  Raises InvalidArgument (a size below 1)."""
-    seeds = _seeds(seed, seed2, reshuffle_each_iteration)
-    return _shuffled("Shuffle", input_dataset, buffer_size, seeds, output_types, output_shapes)
+    seeds = seeds_of(seed, seed2, reshuffle_each_iteration)
+    return shuffled("Shuffle", input_dataset, buffer_size, seeds, output_types, output_shapes)
 
 
 @dataset_op(
@@ -286,15 +288,21 @@ def shuffle_and_repeat_dataset_op(
 
     Raises InvalidArgument.
     """
+    passes = count_of_passes(count)
+    seeds = seeds_of(seed, seed2, reshuffle_each_iteration)
+    return shuffled(
+        "ShuffleAndRepeat", input_dataset, buffer_size, seeds, output_types, output_shapes, passes
+    )
+
+
+def count_of_passes(count: Any) -> int:
+    """Raises InvalidArgument."""
     passes = int(scalar_of("count", count))
     if passes == 0 or passes < -1:
         raise errors.invalid_argument(
             f"count must be greater than zero or equal to -1. It is {passes}"
         )
-    seeds = _seeds(seed, seed2, reshuffle_each_iteration)
-    return _shuffled(
-        "ShuffleAndRepeat", input_dataset, buffer_size, seeds, output_types, output_shapes, passes
-    )
+    return passes
 
 
 # -- keeping --------------------------------------------------------------------------------------
@@ -313,21 +321,24 @@ def cache_dataset_op(
 
     Raises InvalidArgument.
     """
+    return cached(input_dataset, filename, Cache(), output_types, output_shapes)
+
+
+def cached(source: Any, filename: Any, cache: Cache, types: Types, shapes: Shapes) -> Any:
+    """The variant of a dataset that is kept: in `cache`, or in files if there is a name.  Raises InvalidArgument."""
     name = scalar_of("filename", filename)
-    types = output_types
     make: Callable[[Iteration, Dataset], Stage]
     if name:
         make = lambda run, source: FileCache(run, source, name, types)  # noqa: E731
     else:
-        cache = Cache()
         make = lambda run, source: MemoryCache(run, source, cache)  # noqa: E731
     return value_of(
         Passes(
             "FileCache" if name else "MemoryCache",
-            output_types,
-            output_shapes,
+            types,
+            shapes,
             make,
-            [dataset_of(input_dataset)],
+            [dataset_of(source)],
             lambda count: count,
         )
     )

@@ -69,7 +69,8 @@ def checked_size(images: Array, size: Array) -> tuple[int, int]:
     return height, width
 
 
-def _check_centers(align_corners: bool, half_pixel_centers: bool) -> None:
+def check_centers(align_corners: bool, half_pixel_centers: bool) -> None:
+    """Raises InvalidArgument if both are wanted."""
     if align_corners and half_pixel_centers:
         raise errors.invalid_argument(
             "If half_pixel_centers is True, align_corners must be False: both say where pixels lie"
@@ -139,11 +140,11 @@ def resize_bilinear_op(
 
     Raises InvalidArgument.
     """
-    _check_centers(align_corners, half_pixel_centers)
+    check_centers(align_corners, half_pixel_centers)
     height, width = checked_size(images, size)
     made = np.empty((len(images), height, width, images.shape[3]), np.float32)
-    rows = resampling.linear(images.shape[1], height, align_corners, half_pixel_centers)
-    columns = resampling.linear(images.shape[2], width, align_corners, half_pixel_centers)
+    rows = images.shape[1], height, align_corners, half_pixel_centers
+    columns = images.shape[2], width, align_corners, half_pixel_centers
 
     def some(which: slice) -> None:
         made[which] = resampling.bilinear(images[which], rows, columns)
@@ -168,7 +169,7 @@ def resize_bilinear_grad(
 
     Raises InvalidArgument.
     """
-    _check_centers(align_corners, half_pixel_centers)
+    check_centers(align_corners, half_pixel_centers)
     _check_pair(grads, original)
     rows, columns = (
         resampling.linear(size, out, align_corners, half_pixel_centers).taps()
@@ -204,7 +205,7 @@ def resize_bicubic_op(
 
     Raises InvalidArgument.
     """
-    _check_centers(align_corners, half_pixel_centers)
+    check_centers(align_corners, half_pixel_centers)
     out = checked_size(images, size)
     rows, columns = (
         resampling.cubic(size, side, align_corners, half_pixel_centers)
@@ -228,7 +229,7 @@ def resize_bicubic_grad(
 
     Raises InvalidArgument.
     """
-    _check_centers(align_corners, half_pixel_centers)
+    check_centers(align_corners, half_pixel_centers)
     _check_pair(grads, original)
     rows, columns = (
         resampling.cubic(size, out, align_corners, half_pixel_centers)
@@ -261,7 +262,7 @@ def resize_nearest_neighbor_op(
 
     Raises InvalidArgument.
     """
-    _check_centers(align_corners, half_pixel_centers)
+    check_centers(align_corners, half_pixel_centers)
     rows, columns = (
         resampling.nearest(size, out, align_corners, half_pixel_centers)
         for size, out in zip(images.shape[1:3], checked_size(images, size), strict=True)
@@ -283,7 +284,7 @@ def resize_nearest_neighbor_grad(
 
     Raises InvalidArgument.
     """
-    _check_centers(align_corners, half_pixel_centers)
+    check_centers(align_corners, half_pixel_centers)
     made = grads
     for axis, side in enumerate(checked_size(grads, size), 1):
         at = resampling.nearest(side, grads.shape[axis], align_corners, half_pixel_centers)

@@ -36,7 +36,7 @@ Overlaps = Callable[[int], Array]
 """How much the box of that number shares with each: [boxes]."""
 
 
-def _overlaps(boxes: Array) -> Overlaps:
+def overlaps(boxes: Array) -> Overlaps:
     """Intersections over unions."""
     kind = boxes.dtype if boxes.dtype == np.float64 else np.dtype(np.float32)
     wide = boxes.astype(kind)
@@ -56,8 +56,8 @@ def _overlaps(boxes: Array) -> Overlaps:
     return of
 
 
-def _selected(
-    overlaps: Overlaps, scores: Array, most: int, threshold: float, least: float
+def selected(
+    shared: Overlaps, scores: Array, most: int, threshold: float, least: float
 ) -> list[int]:
     """Numbers of boxes, best first: none that shares more than `threshold` with a better one."""
     good = np.flatnonzero(scores > least)
@@ -67,12 +67,12 @@ def _selected(
         best = int(order[0])
         found.append(best)
         rest = order[1:]
-        order = rest[~(overlaps(best)[rest] > threshold)]
+        order = rest[~(shared(best)[rest] > threshold)]
     return found
 
 
 def _softly(
-    overlaps: Overlaps, scores: Array, most: int, least: float, sigma: float
+    shared: Overlaps, scores: Array, most: int, least: float, sigma: float
 ) -> tuple[list[int], list[float]]:
     """Numbers and scores of boxes, best first; what a box shares with better ones makes its score less."""
     kind = scores.dtype.type
@@ -93,7 +93,7 @@ def _softly(
         if score == before:
             found.append(at)
             made.append(score)
-            shares.append(overlaps(at))
+            shares.append(shared(at))
         elif score > least:
             heapq.heappush(queue, (-score, at, len(found)))
     return found, made
@@ -177,7 +177,7 @@ def non_max_suppression_v1(
     """As NonMaxSuppressionV3, of any score.  Raises InvalidArgument."""
     _check(boxes, scores)
     threshold = _threshold(np.array(iou_threshold))
-    found = _selected(_overlaps(boxes), scores, _count(max_output_size), threshold, -math.inf)
+    found = selected(overlaps(boxes), scores, _count(max_output_size), threshold, -math.inf)
     return _as_indices(found)
 
 
@@ -198,7 +198,7 @@ def non_max_suppression_v2(
     """As NonMaxSuppressionV3, of any score.  Raises InvalidArgument."""
     _check(boxes, scores)
     threshold = _threshold(iou_threshold)
-    found = _selected(_overlaps(boxes), scores, _count(max_output_size), threshold, -math.inf)
+    found = selected(overlaps(boxes), scores, _count(max_output_size), threshold, -math.inf)
     return _as_indices(found)
 
 
@@ -223,7 +223,7 @@ def non_max_suppression_v3(
     """
     _check(boxes, scores)
     threshold, least = _threshold(iou_threshold), _scalar("score_threshold", score_threshold)
-    found = _selected(_overlaps(boxes), scores, _count(max_output_size), threshold, least)
+    found = selected(overlaps(boxes), scores, _count(max_output_size), threshold, least)
     return _as_indices(found)
 
 
@@ -260,7 +260,7 @@ def non_max_suppression_v4(
     _check(boxes, scores)
     threshold, least = _threshold(iou_threshold), _scalar("score_threshold", score_threshold)
     most = _count(max_output_size)
-    found = _selected(_overlaps(boxes), scores, most, threshold, least)
+    found = selected(overlaps(boxes), scores, most, threshold, least)
     return _padded(found, most, pad_to_max_output_size)
 
 
@@ -296,10 +296,10 @@ def non_max_suppression_v5(
         raise errors.invalid_argument(f"soft_nms_sigma_val must be 0 or more, and is {sigma}")
     most = _count(max_output_size)
     if sigma > 0:
-        found, values = _softly(_overlaps(boxes), scores, most, least, sigma)
+        found, values = _softly(overlaps(boxes), scores, most, least, sigma)
         made = np.array(values, scores.dtype)
     else:
-        found = _selected(_overlaps(boxes), scores, most, threshold, least)
+        found = selected(overlaps(boxes), scores, most, threshold, least)
         made = scores[found] if found else np.zeros(0, scores.dtype)
     if pad_to_max_output_size:
         made = np.concatenate((made, np.zeros(most - len(found), scores.dtype)))
@@ -332,7 +332,7 @@ def non_max_suppression_with_overlaps(
     threshold = _scalar("overlap_threshold", overlap_threshold)
     least = _scalar("score_threshold", score_threshold)
     most = _count(max_output_size)
-    return _as_indices(_selected(lambda at: overlaps[:, at], scores, most, threshold, least))
+    return _as_indices(selected(lambda at: overlaps[:, at], scores, most, threshold, least))
 
 
 # -- of many classes --------------------------------------------------------------------------
@@ -408,7 +408,7 @@ def combined_non_max_suppression_op(
         for kind in range(classes):
             own = boxes[image, :, kind if boxes.shape[2] > 1 else 0]
             of_kind = scores[image, :, kind]
-            best = _selected(_overlaps(own), of_kind, min(per_class, len(own)), threshold, least)
+            best = selected(overlaps(own), of_kind, min(per_class, len(own)), threshold, least)
             chosen += [(-float(of_kind[at]), kind, at) for at in best]
         chosen.sort(key=lambda each: each[0])
         valid[image] = min(len(chosen), total)

@@ -2,7 +2,7 @@
 
 Three generations stand side by side, all over codec.examples: the oldest take keys as inputs one by one, the `Single`
 ones as attrs, the newest as vectors.
-Called by: library.parsing, programs and graphs that name these ops.  Threads: kernels in any step's thread.
+Called by: library.parsing, ops.data.dataset_examples, graphs that name these ops.  Threads: kernels any step's.
 Source: TF 1.15 core/ops/parsing_ops.cc, core/kernels/example_parsing_ops.cc; the V2 ops of 2.21
 """
 
@@ -40,8 +40,8 @@ def _checked_scalar(serialized: Array) -> None:
         )
 
 
-def _batch(serialized: Array, names: Array) -> Batch:
-    """Raises InvalidArgument."""
+def batch_of(serialized: Array, names: Array) -> Batch:
+    """Serialized messages, with names for errors [n] or [0].  Raises InvalidArgument."""
     if serialized.ndim > 1:
         raise errors.invalid_argument(
             f"serialized must be a scalar or a vector, and has shape {list(serialized.shape)}"
@@ -63,7 +63,8 @@ def _checked_counts(what: str, first: Sequence[Any], *others: Sequence[Any]) -> 
         )
 
 
-def _texts(keys: Any) -> list[str]:
+def texts(keys: Any) -> list[str]:
+    """Keys of features, as messages have them."""
     return [bytes(key).decode(errors="surrogateescape") for key in keys]
 
 
@@ -71,13 +72,13 @@ def _scalars(boxes: Sequence[Array]) -> list[Any]:
     return [box[()] for box in boxes]
 
 
-def _dense_specs(
+def dense_specs(
     keys: Sequence[str],
     types: Sequence[DType],
     shapes: Sequence[TensorShape],
     defaults: Sequence[Array],
 ) -> list[DenseSpec]:
-    """Raises InvalidArgument for defaults of another size."""
+    """Features as the codec takes them.  Raises InvalidArgument for defaults of another size."""
     found = []
     _checked_counts("dense", keys, types, shapes, defaults)
     for key, kind, shape, default in zip(keys, types, shapes, defaults, strict=True):
@@ -98,7 +99,8 @@ def _dense_specs(
     return found
 
 
-def _sparse_specs(keys: Sequence[str], types: Sequence[DType]) -> list[SparseSpec]:
+def sparse_specs(keys: Sequence[str], types: Sequence[DType]) -> list[SparseSpec]:
+    """Features as the codec takes them.  Raises InvalidArgument."""
     _checked_counts("sparse", keys, types)
     return [SparseSpec(key, kind) for key, kind in zip(keys, types, strict=True)]
 
@@ -221,10 +223,10 @@ def parse_example_op(
     dense_shapes: list[TensorShape],
 ) -> list[Array]:
     """serialized [n]; names [n] or [0]; see codec.examples.  Raises InvalidArgument."""
-    keys = _texts(_scalars(rest[: Nsparse + Ndense]))
-    sparse = _sparse_specs(keys[:Nsparse], sparse_types)
-    dense = _dense_specs(keys[Nsparse:], Tdense, dense_shapes, rest[Nsparse + Ndense :])
-    return _parsed(_batch(serialized, names), sparse, dense, True)
+    keys = texts(_scalars(rest[: Nsparse + Ndense]))
+    sparse = sparse_specs(keys[:Nsparse], sparse_types)
+    dense = dense_specs(keys[Nsparse:], Tdense, dense_shapes, rest[Nsparse + Ndense :])
+    return _parsed(batch_of(serialized, names), sparse, dense, True)
 
 
 def _example_v2_shapes(c: ShapeContext) -> list[Shape]:
@@ -261,17 +263,18 @@ def parse_example_v2_op(
     dense_shapes: list[TensorShape],
 ) -> list[Array]:
     """serialized [n] or []; see codec.examples.  Raises InvalidArgument, Unimplemented (ragged features)."""
-    _no_ragged(ragged_keys)
-    sparse = _sparse_specs(_texts(sparse_keys), sparse_types)
-    dense = _dense_specs(_texts(dense_keys), Tdense, dense_shapes, dense_defaults)
-    return _parsed(_batch(serialized, names), sparse, dense, serialized.ndim == 1)
+    no_ragged(ragged_keys)
+    sparse = sparse_specs(texts(sparse_keys), sparse_types)
+    dense = dense_specs(texts(dense_keys), Tdense, dense_shapes, dense_defaults)
+    return _parsed(batch_of(serialized, names), sparse, dense, serialized.ndim == 1)
 
 
-def _no_ragged(*keys: Array) -> None:
+def no_ragged(*keys: Array) -> None:
+    """Raises Unimplemented for keys of ragged features."""
     for each in keys:
         if each.size:
             raise errors.unimplemented(
-                f"ragged features ({_texts(each.reshape(-1))}) are not supported; use VarLenFeature, which gives "
+                f"ragged features ({texts(each.reshape(-1))}) are not supported; use VarLenFeature, which gives "
                 "sparse tensors"
             )
 
@@ -299,9 +302,9 @@ def parse_single_example_op(
 ) -> list[Array]:
     """serialized []; see codec.examples.  Raises InvalidArgument."""
     _checked_scalar(serialized)
-    sparse = _sparse_specs(_texts(sparse_keys), sparse_types)
-    dense = _dense_specs(_texts(dense_keys), Tdense, dense_shapes, dense_defaults)
-    return _parsed(_batch(serialized, np.empty(0, object)), sparse, dense, False)
+    sparse = sparse_specs(texts(sparse_keys), sparse_types)
+    dense = dense_specs(texts(dense_keys), Tdense, dense_shapes, dense_defaults)
+    return _parsed(batch_of(serialized, np.empty(0, object)), sparse, dense, False)
 
 
 def parse_example_rows(op: Operation, known: Sequence[Any]) -> Callable[..., list[Array]] | None:
@@ -319,7 +322,7 @@ def parse_example_rows(op: Operation, known: Sequence[Any]) -> Callable[..., lis
         if names.size or ragged.size:
             return None
     try:
-        dense = _dense_specs(_texts(keys), attrs["Tdense"], attrs["dense_shapes"], defaults)
+        dense = dense_specs(texts(keys), attrs["Tdense"], attrs["dense_shapes"], defaults)
     except errors.OpError:  # for the step to report
         return None
     return lambda serialized, *_: _parsed(Batch(serialized.tolist(), ()), [], dense, True)
@@ -427,23 +430,23 @@ def parse_single_sequence_example_op(
     keys: list[list[str]] = []
     at = 0
     for count in (Ncontext_sparse, Ncontext_dense, Nfeature_list_sparse, Nfeature_list_dense):
-        keys.append(_texts(_scalars(rest[at : at + count])))
+        keys.append(texts(_scalars(rest[at : at + count])))
         at += count
-    batch = _batch(serialized, rest[-1])
-    empty = set(_texts(feature_list_dense_missing_assumed_empty.reshape(-1)))
+    batch = batch_of(serialized, rest[-1])
+    empty = set(texts(feature_list_dense_missing_assumed_empty.reshape(-1)))
     context, lists = codec.sequence_examples(batch)
     found = _context(
         context,
         batch,
-        _sparse_specs(keys[0], context_sparse_types),
-        _dense_specs(keys[1], Tcontext_dense, context_dense_shapes, rest[at:-1]),
+        sparse_specs(keys[0], context_sparse_types),
+        dense_specs(keys[1], Tcontext_dense, context_dense_shapes, rest[at:-1]),
         False,
     )
     optional = [key in empty for key in keys[3]]
     more, _ = _lists(
         lists,
         batch,
-        _sparse_specs(keys[2], feature_list_sparse_types),
+        sparse_specs(keys[2], feature_list_sparse_types),
         _list_specs(keys[3], feature_list_dense_types, feature_list_dense_shapes, optional),
         False,
     )
@@ -480,15 +483,15 @@ def parse_sequence_example_op(
     """serialized [n]; see codec.examples.  Raises InvalidArgument."""
     optional = [key in feature_list_dense_missing_assumed_empty for key in feature_list_dense_keys]
     return _sequences(
-        _batch(serialized, debug_name),
+        batch_of(serialized, debug_name),
         True,
-        _sparse_specs(_texts(context_sparse_keys), context_sparse_types),
-        _dense_specs(
-            _texts(context_dense_keys), Tcontext_dense, context_dense_shapes, context_dense_defaults
+        sparse_specs(texts(context_sparse_keys), context_sparse_types),
+        dense_specs(
+            texts(context_dense_keys), Tcontext_dense, context_dense_shapes, context_dense_defaults
         ),
-        _sparse_specs(_texts(feature_list_sparse_keys), feature_list_sparse_types),
+        sparse_specs(texts(feature_list_sparse_keys), feature_list_sparse_types),
         _list_specs(
-            _texts(feature_list_dense_keys),
+            texts(feature_list_dense_keys),
             feature_list_dense_types,
             feature_list_dense_shapes,
             optional,
@@ -554,17 +557,17 @@ def parse_sequence_example_v2_op(
     feature_list_dense_shapes: list[TensorShape],
 ) -> list[Array]:
     """serialized [n] or []; see codec.examples.  Raises InvalidArgument, Unimplemented (ragged features)."""
-    _no_ragged(context_ragged_keys, feature_list_ragged_keys)
+    no_ragged(context_ragged_keys, feature_list_ragged_keys)
     return _sequences(
-        _batch(serialized, debug_name),
+        batch_of(serialized, debug_name),
         serialized.ndim == 1,
-        _sparse_specs(_texts(context_sparse_keys), context_sparse_types),
-        _dense_specs(
-            _texts(context_dense_keys), Tcontext_dense, context_dense_shapes, context_dense_defaults
+        sparse_specs(texts(context_sparse_keys), context_sparse_types),
+        dense_specs(
+            texts(context_dense_keys), Tcontext_dense, context_dense_shapes, context_dense_defaults
         ),
-        _sparse_specs(_texts(feature_list_sparse_keys), feature_list_sparse_types),
+        sparse_specs(texts(feature_list_sparse_keys), feature_list_sparse_types),
         _list_specs(
-            _texts(feature_list_dense_keys),
+            texts(feature_list_dense_keys),
             feature_list_dense_types,
             feature_list_dense_shapes,
             feature_list_dense_missing_assumed_empty.tolist(),

@@ -16,6 +16,7 @@ from headrace.base import errors, shapes
 from headrace.base.shapes import Shape, text
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, broadcast, unchanged
 from headrace.graph.sparse import SparseTensor, of_values
@@ -178,7 +179,7 @@ def _named(spec: OpSpec, default_name: str, of_sparse: bool = False) -> Callable
 
     function.__name__ = function.__qualname__ = default_name
     function.__doc__ = spec.__doc__
-    return function
+    return of_ragged(function)
 
 
 bessel_i0 = _named(bessel_i0_op, "bessel_i0")

@@ -19,6 +19,7 @@ from headrace.base.traits import LIGHT, NONE, Traits
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged_by
 from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -284,6 +285,15 @@ unsorted_segment_min = _unsorted(
 )
 
 
+for _name, _spec in {
+    "unsorted_segment_sum": unsorted_segment_sum,
+    "unsorted_segment_prod": unsorted_segment_prod,
+    "unsorted_segment_max": unsorted_segment_max,
+    "unsorted_segment_min": unsorted_segment_min,
+}.items():
+    _spec.ragged_by("headrace.ops.array.ragged_segments", _name)
+
+
 def _gather_known(
     values: Tensor, ids: Tensor, clipped: Any = None, known: Any = None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -347,6 +357,7 @@ def _row_numbers(data: Tensor, ids: Any, count: Any) -> tuple[Tensor, Tensor]:
     return get("Maximum")(reshape(numbers, column), 1), ids
 
 
+@of_ragged_by("headrace.ops.array.ragged_segments")
 def unsorted_segment_mean(
     data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
 ) -> Tensor:
@@ -358,6 +369,7 @@ def unsorted_segment_mean(
         return made
 
 
+@of_ragged_by("headrace.ops.array.ragged_segments")
 def unsorted_segment_sqrt_n(
     data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
 ) -> Tensor:

@@ -18,6 +18,7 @@ from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
@@ -220,6 +221,7 @@ def log_poisson_loss(
         return result
 
 
+@of_ragged
 def dropout(
     x: Any,
     keep_prob: Any = None,

@@ -17,12 +17,12 @@ from headrace.base.shapes import Shape, text
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops.quantization.levels import TYPES, ends, plain
 
 __all__ = ["dequantize", "quantize", "quantize_v2", "quantized_concat"]
 
 Array = np.ndarray[Any, Any]
 F = np.float32
-_TYPES: Final = "{qint8, quint8, qint32, qint16, quint16}"
 _MODES: Final = "mode: {'MIN_COMBINED', 'MIN_FIRST', 'SCALED'} = 'MIN_COMBINED'"
 
 
@@ -42,16 +42,6 @@ def _of_range(x: Array, low: Array, high: Array, axis: int) -> tuple[Array, Arra
         return low.reshape(()), high.reshape(())
     wide = (-1,) + (1,) * (x.ndim - 1 - axis)
     return low.reshape(wide), high.reshape(wide)
-
-
-def _ends(kind: dtypes.DType) -> tuple[int, int]:
-    plain = _plain(kind)
-    return int(np.iinfo(plain).min), int(np.iinfo(plain).max)
-
-
-def _plain(kind: dtypes.DType) -> np.dtype[Any]:
-    """The integers that values of the type are."""
-    return np.dtype(kind.name.removeprefix("q"))
 
 
 def _rounded(x: Array, mode: bytes) -> Array:
@@ -82,7 +72,7 @@ def _range_shapes(c: ShapeContext) -> list[Shape]:
     "QuantizeV2",
     inputs="input: float; min_range: float; max_range: float",
     outputs="output: T; output_min: float; output_max: float",
-    attrs=f"T: {_TYPES}; {_MODES}; round_mode: {{'HALF_AWAY_FROM_ZERO', 'HALF_TO_EVEN'}} = 'HALF_AWAY_FROM_ZERO'; "
+    attrs=f"T: {TYPES}; {_MODES}; round_mode: {{'HALF_AWAY_FROM_ZERO', 'HALF_TO_EVEN'}} = 'HALF_AWAY_FROM_ZERO'; "
     "narrow_range: bool = false; axis: int = -1; ensure_minimum_range: float = 0.01",
     shape=_quantize_shapes,
 )
@@ -113,8 +103,8 @@ def quantize_v2_op(
     low = np.minimum(F(0), low)
     least = np.maximum(F(1), np.maximum(np.abs(low), np.abs(high))) * F(ensure_minimum_range)
     high = np.maximum(F(0), np.maximum(high, low + least)).astype(F)
-    first, last = _ends(T)
-    plain = _plain(T)
+    first, last = ends(T)
+    stored = plain(T)
     if mode != b"SCALED" and round_mode != b"HALF_AWAY_FROM_ZERO":
         raise errors.invalid_argument(
             f"Round mode must be HALF_AWAY_FROM_ZERO in mode {mode.decode()}; HALF_TO_EVEN is for SCALED"
@@ -129,24 +119,24 @@ def quantize_v2_op(
         if first < 0:
             moved = moved - F((last - first + 1) / 2)
         moved = _rounded(moved, round_mode)
-        found = np.clip(moved.astype(np.float64), first, last).astype(plain)
+        found = np.clip(moved.astype(np.float64), first, last).astype(stored)
     elif axis != -1:
         raise errors.unimplemented("MIN_FIRST mode is not implemented for Quantize with axis != -1")
     else:
-        found = _min_first(x, low, high, first, last, plain)
+        found = _min_first(x, low, high, first, last, stored)
     shape = min_range.shape if axis != -1 else ()
     return found.astype(T.np), low.reshape(shape).astype(F), high.reshape(shape)
 
 
 def _min_first(
-    x: Array, low: Array, high: Array, first: int, last: int, plain: np.dtype[Any]
+    x: Array, low: Array, high: Array, first: int, last: int, stored: np.dtype[Any]
 ) -> Array:
     if not high > low:
-        return np.full(x.shape, first, plain)
-    steps = float(2 ** (8 * plain.itemsize))
+        return np.full(x.shape, first, stored)
+    steps = float(2 ** (8 * stored.itemsize))
     scale = F(steps / ((float(high) - float(low)) * (steps / (steps - 1.0))))
     moved = _rounded(np.clip(x, low, high) * scale, b"") - _rounded(low * scale, b"")
-    return np.clip(moved.astype(np.float64) + first, first, last).astype(plain)
+    return np.clip(moved.astype(np.float64) + first, first, last).astype(stored)
 
 
 def _scaled(
@@ -158,8 +148,8 @@ def _scaled(
     narrow: bool,
     shape: tuple[int, ...],
 ) -> Any:
-    first, last = _ends(kind)
-    plain = _plain(kind)
+    first, last = ends(kind)
+    stored = plain(kind)
     if narrow:
         first += 1
     with np.errstate(divide="ignore"):
@@ -169,7 +159,7 @@ def _scaled(
     low_out, high_out = F(first) / factor, F(last) / factor
     inside = np.clip(x, low_out, high_out)
     moved = _rounded(inside * factor, round_mode)
-    found = np.clip(moved.astype(np.float64), first, last).astype(plain)
+    found = np.clip(moved.astype(np.float64), first, last).astype(stored)
     return (
         found.astype(kind.np),
         low_out.reshape(shape).astype(F),
@@ -181,7 +171,7 @@ def _scaled(
     "Dequantize",
     inputs="input: T; min_range: float; max_range: float",
     outputs="output: dtype",
-    attrs=f"T: {_TYPES}; {_MODES}; narrow_range: bool = false; axis: int = -1; dtype: {{bfloat16, float}} = float",
+    attrs=f"T: {TYPES}; {_MODES}; narrow_range: bool = false; axis: int = -1; dtype: {{bfloat16, float}} = float",
     shape=lambda c: (_range_shapes(c), c.shape("input"))[1],
 )
 def dequantize_op(
@@ -201,8 +191,8 @@ def dequantize_op(
     x [...]; the ends [], or [x.shape[axis]].  Raises InvalidArgument (shapes).
     """
     low, high = _of_range(x, min_range, max_range, axis)
-    first, last = _ends(T)
-    numbers = x.astype(_plain(T)).astype(F)
+    first, last = ends(T)
+    numbers = x.astype(plain(T)).astype(F)
     if mode == b"MIN_COMBINED":
         scale = (high - low) / F(last - first)
         half = F((last - first + 1) / 2) if first < 0 else F(0)
@@ -266,7 +256,7 @@ def quantized_concat_op(xp: Any, concat_dim: Array, *given: Array, N: int, T: dt
             f"ConcatOp : Dimensions of inputs should match along axis {int(concat_dim)}: shapes are "
             f"{[list(each.shape) for each in values]}"
         )
-    first, last = _ends(T)
+    first, last = ends(T)
     low, high = min(F(0), *map(F, lows)), max(map(F, highs))
     if first < 0:  # 0 stands for 0
         high = max(abs(low), abs(high))
@@ -274,9 +264,7 @@ def quantized_concat_op(xp: Any, concat_dim: Array, *given: Array, N: int, T: dt
     moved = [
         value
         if a == low and b == high
-        else _again(value.astype(_plain(T)), float(a), float(b), low, high, first, last).astype(
-            T.np
-        )
+        else _again(value.astype(plain(T)), float(a), float(b), low, high, first, last).astype(T.np)
         for value, a, b in zip(values, lows, highs, strict=True)
     ]
     return np.concatenate(moved, at), np.asarray(low, F), np.asarray(high, F)

@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.traits import PER_RECORD
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import unchanged
 from headrace.graph.tensor import Tensor
@@ -81,6 +82,7 @@ def string_to_hash_bucket_strong_op(
     return _buckets(sip(_listed(input), (key[0], key[1])), num_buckets, input)
 
 
+@of_ragged
 def string_to_hash_bucket(
     string_tensor: Any = None, num_buckets: Any = None, name: str | None = None, input: Any = None
 ) -> Tensor:
@@ -90,12 +92,14 @@ def string_to_hash_bucket(
     return made
 
 
+@of_ragged
 def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
     """The bucket of each string, int64 below num_buckets; who chooses the strings may make them meet."""
     made: Tensor = string_to_hash_bucket_fast_op(input, num_buckets=num_buckets, name=name)
     return made
 
 
+@of_ragged
 def string_to_hash_bucket_strong(
     input: Any, num_buckets: int, key: Any, name: str | None = None
 ) -> Tensor:

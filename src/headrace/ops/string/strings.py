@@ -22,7 +22,7 @@ from headrace.base.shapes import Shape
 from headrace.base.traits import OF_RAGGED, PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
-from headrace.graph.ragged import of_ragged, of_ragged_list
+from headrace.graph.ragged import of_ragged, of_ragged_by, of_ragged_list
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
@@ -179,6 +179,7 @@ def reduce_join_op(
     return np.expand_dims(out, tuple(axes)) if keep_dims and axes else out
 
 
+@of_ragged_by("headrace.ops.array.ragged_joining")
 def reduce_join(
     inputs: Any,
     axis: Any = None,

@@ -14,6 +14,7 @@ from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
 from headrace.base.traits import PER_RECORD
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
@@ -193,6 +194,7 @@ def unicode_script_op(xp: Any, input: Any) -> Any:
     return scripts(np.asarray(input))
 
 
+@of_ragged
 def unicode_script(input: Any, name: str | None = None) -> Tensor:
     """The script of each code point, by ICU's numbers; -1 for what is none."""
     made: Tensor = unicode_script_op(input, name=name)

@@ -14,9 +14,10 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
+from headrace.run import long_waits
 from headrace.run.data.chunks import Chunk, Element, column_of
-from headrace.run.data.stage import Blocked, Iteration, Stage, typed
+from headrace.run.data.stage import Blocked, Dataset, Iteration, Origin, Stage, typed
 from headrace.run.exec.kernel import CallableFunction, Runtime, StepState
 from headrace.run.exec.rendezvous import Rendezvous
 from headrace.run.pending import Pending, WaitInfo
@@ -25,7 +26,7 @@ from headrace.run.scope import Scope
 T = TypeVar("T")
 _Several = tuple[list[Element], errors.OpError | None]
 
-_step_ids = itertools.count(1 << 62)  # beyond those of sessions
+next_step_id = itertools.count(1 << 62).__next__  # beyond those of sessions
 
 
 class Function:
@@ -49,6 +50,8 @@ class Function:
         self.remembering = function.remembering
         self._function, self._captured = function, tuple(map(_kept, captured))
         self._runtime, self._owner = runtime, owner
+        self._under_way: dict[StepState, None] = {}  # of calls that may wait
+        self._gives_datasets = any(dtype is dtypes.variant for dtype, _ in function.outputs)
         self._together = (
             function.by_columns(len(function.inputs) - len(self._captured))
             if self.steady and not self.waits
@@ -70,15 +73,28 @@ class Function:
     def one(self, element: Element, scope: Scope, apart: bool = False) -> Element:
         """Of one element.  Raises OpError, which says of which function and element it is.  apart: see `StepState`."""
         step = StepState(
-            self._runtime, scope, next(_step_ids), Rendezvous(), owner=self._owner, apart=apart
+            self._runtime, scope, next_step_id(), Rendezvous(), owner=self._owner, apart=apart
         )
         arguments = [*element, *self._captured]
+        if self.waits:
+            self._under_way[step] = None
         try:
             if len(arguments) != len(self._function.inputs):
                 raise self._of_other_arguments(len(arguments))
-            return tuple(self._function(arguments, step))
+            found = tuple(self._function(arguments, step))
+            if self._gives_datasets:
+                self._note_origin(found, element)
+            return found
         except Exception as error:
             raise _of_element(typed(error, self.name), self.name, element) from error
+        finally:
+            self._under_way.pop(step, None)
+
+    def _note_origin(self, results: Element, element: Element) -> None:
+        given = set(map(_dataset_in, element))
+        for at, dataset in enumerate(map(_dataset_in, results)):
+            if dataset is not None and dataset.origin is None and dataset not in given:
+                dataset.origin = Origin(self.name, at, element)
 
     def _of_other_arguments(self, given: int) -> errors.OpError:
         return errors.invalid_argument(
@@ -88,7 +104,21 @@ class Function:
 
     def apart(self, call: Callable[[], T]) -> Pending[T]:
         """What `call` gives or raises (OpError), in a callback thread; it calls the function."""
-        return self._runtime.workers.callbacks.call(call, self.name, _running(self.name))
+        return self._runtime.workers.callbacks.call(call, self.name, self.running())
+
+    def running(self) -> WaitInfo:
+        """What people read of who waits for a call."""
+        return WaitInfo("call", f"function {self.name}", self._doing)
+
+    def _doing(self) -> str:
+        """What a call waits for, as far as that is known."""
+        for each in list(long_waits.waiting):
+            if each.step in self._under_way:
+                for node, pending in each.waits():
+                    info = pending.wait_info
+                    if info is not None and not pending.done:
+                        return f"it waits in {node.name!r}: {info.kind} on {info.on}"
+        return "it is running"
 
     def many(self, chunk: Chunk) -> Chunk | None:
         """Of all elements of a chunk; None: one by one, since one of them fails or their shapes are no columns."""
@@ -99,6 +129,11 @@ class Function:
         except Exception:  # whatever it was: who goes one by one will see it
             return None
         return Chunk([_uniform(column) for column in columns], chunk.count)
+
+
+def _dataset_in(value: Any) -> Dataset | None:
+    held = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
+    return held if isinstance(held, Dataset) else None
 
 
 def _of_element(error: errors.OpError, name: str, element: Element) -> errors.OpError:
@@ -212,7 +247,7 @@ class SideBySide:
 
     def begin(self, element: Element) -> Pending[Element]:
         """A call in its turn: in a thread of the iterator's, or, of a function that may wait, in a callback thread."""
-        call: Pending[Element] = Pending(_running(self._function.name))
+        call: Pending[Element] = Pending(self._function.running())
         with self._lock:
             self._left.append((element, call))
             if self._threads == self._calls:
@@ -251,12 +286,9 @@ class SideBySide:
 
 
 def _note(run: Iteration, function: Function) -> None:
+    run.functions[function.name] = function
     for kind in function.remembering:
         run.stateful.add(f"{kind} in {function.name}")
-
-
-def _running(name: str) -> WaitInfo:
-    return WaitInfo("call", name, lambda: "a function of the dataset is running")
 
 
 END: Final = "Function invocation produced OutOfRangeError"

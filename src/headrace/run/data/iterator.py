@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
@@ -28,8 +28,22 @@ from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
 from headrace.run import interrupts
 from headrace.run.data.chunks import Chunk, Element
-from headrace.run.data.positions import decoded, encoded, restore_position, saved_position
-from headrace.run.data.stage import Blocked, Dataset, Interrupted, Iteration, Stage, typed
+from headrace.run.data.positions import (
+    decoded,
+    encoded,
+    restore_position,
+    saved_position,
+    with_datasets,
+)
+from headrace.run.data.stage import (
+    Blocked,
+    Dataset,
+    Interrupted,
+    Iteration,
+    Stage,
+    typed,
+    waited_for,
+)
 from headrace.run.exec import polling
 from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.readers.files import ANYWHERE, Files
@@ -44,7 +58,7 @@ FAIL: Final = 2
 
 AHEAD_MOST: Final = 64
 AHEAD_BYTES: Final = 1 << 18
-AHEAD_S: Final = 200e-6
+AHEAD_S: Final = 1e-3
 """Elements that are taken from the chain before they are asked for: so many, so large, and as fast as that."""
 
 log = logging.getLogger("headrace")
@@ -208,7 +222,7 @@ class DataIterator(WaitingResource):
         """Under the lock."""
         kind = "get_next" if job is None else "save"
         pending: Pending[Any] = Pending(
-            WaitInfo(kind, str(self), self._stage_state, self), self._withdraw_waiter
+            WaitInfo(kind, str(self), self._doing, self), self._withdraw_waiter
         )
         waiter = _Waiter(job, pending)
         if self._gone is not None:
@@ -420,9 +434,10 @@ class DataIterator(WaitingResource):
         held, given, position = decoded(data)
         begun = _Pass(now.dataset, self, self._files)
         restore_position(begun.root, position)
+        chunk = with_datasets(held[0], begun.run) if held else None
         with self._lock:
             self._replace(begun)
-            self._chunk, self._given = (held[0] if held else None), given
+            self._chunk, self._given = chunk, given
 
     # -- threads, and its end -----------------------------------------------------------------
 
@@ -457,17 +472,17 @@ class DataIterator(WaitingResource):
 
     # -- for people ---------------------------------------------------------------------------
 
-    def stages(self) -> list[str]:
-        """A line for each stage: its name, and what it holds."""
+    def stages(self) -> list[StageState]:
+        """Each, the last one first."""
         now = self._pass
-        return [] if now is None else [_described(stage) for stage in now.root.all()]
+        return [] if now is None else [_state_of(stage) for stage in now.root.all()]
 
-    def _stage_state(self) -> str:
+    def _doing(self) -> str:
+        """What whoever waits waits for."""
         blocked = self._blocked
-        info = None if blocked is None else blocked.wait_info
-        if info is not None:
-            return f"stage {info.on}: {info.detail}" if info.detail else f"stage {info.on}"
-        return "an element is being made" if self._serving else "being released"
+        if blocked is not None:
+            return f"waits for {waited_for(blocked)}"
+        return "makes an element" if self._serving else ""
 
     def describe(self) -> dict[str, Any]:
         """See `WaitingResource`."""
@@ -475,22 +490,37 @@ class DataIterator(WaitingResource):
             waiting = [each.pending.wait_info for each in self._waiters]
             given, begun = self._given, self._pass is not None
         stages = self.stages()
-        state = f"{given} elements given; " + " <- ".join(stages) if begun else "not initialized"
+        state = "not initialized"
+        if begun:
+            state = f"{given} elements given; " + " <- ".join(map(str, stages))
+        doing = self._doing() if waiting else ""
         return {
             "kind": type(self).__name__,
             "name": self.label,
             "container": self.container,
-            "state": state,
+            "state": f"{state}; it {doing}" if doing else state,
             "waiting": waiting,
             "contributors": [],
             "takers": [],
+            "stages": stages,
         }
 
 
-def _described(stage: Stage) -> str:
-    held = stage.buffered()
-    if held is None:
-        return stage.label
-    most = stage.limit()
-    of = "" if most is None else f" of {most}"
-    return f"{stage.label} ({held[0]}{of} elements, {held[1]} bytes)"
+class StageState(NamedTuple):
+    """A stage for people: `held` elements of at most `most`, and bytes; None of what is not its business to hold."""
+
+    label: str
+    held: int | None
+    most: int | None
+    size: int
+
+    def __str__(self) -> str:
+        if self.held is None:
+            return self.label
+        of = "" if self.most is None else f" of {self.most}"
+        return f"{self.label} ({self.held}{of} elements, {self.size} bytes)"
+
+
+def _state_of(stage: Stage) -> StageState:
+    held, size = stage.buffered() or (None, 0)
+    return StageState(stage.label, held, stage.limit(), size)

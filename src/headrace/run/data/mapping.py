@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from headrace.run.data.positions import failure_of, failure_tree
 from headrace.run.data.stage import Blocked, Iteration, Position, Stage
 from headrace.run.pending import Pending
 
-_QUICK_S: Final = 5e-4
+_QUICK_S: Final = 3e-4
 _CALLS_OF_MEAN: Final = 16
 
 
@@ -62,6 +63,22 @@ class Map(PerElement):
         if self._keeps_count:
             raise errors.invalid_argument(f"{END}: {error.message}") from error
         super()._ends(error)
+
+
+class Computed(Stage):
+    """What an op of the dataset's own makes of each element, one at a time: elements are batches."""
+
+    def __init__(
+        self, run: Iteration, source: Stage, compute: Callable[..., Sequence[Any]]
+    ) -> None:
+        """compute: of an element's components, those of the new one.  Raises OpError."""
+        super().__init__(run, source)
+        self._compute = compute
+
+    def pull(self, most: int) -> Chunk | None:
+        """See `Stage`."""
+        chunk = self.inputs[0].pull(1)
+        return None if chunk is None else Chunk.of([tuple(self._compute(*chunk.element(0)))], True)
 
 
 class Filter(PerElement):
@@ -203,7 +220,7 @@ class ParallelMap(Stage):
     ) -> None:
         super().__init__(run, source)
         self._function = function.anew()
-        self._calls = max(1, calls)
+        self._calls = self._most = max(1, calls)
         self._begin = SideBySide(run, self._function, self._calls)
         self._keeps_count = keeps_count
         self._in_order = in_order
@@ -248,7 +265,8 @@ class ParallelMap(Stage):
 
     def _begin_calls(self, most: int) -> None:
         """As many as run at once, and as are wanted."""
-        while len(self._under_way) < (most if self._quick else max(self._calls, most)):
+        self._most = most if self._quick else max(self._calls, most)
+        while len(self._under_way) < self._most:
             element = self._again.popleft() if self._again else self._next()
             if element is None:
                 return
@@ -319,7 +337,7 @@ class ParallelMap(Stage):
 
     def limit(self) -> int | None:
         """See `Stage`."""
-        return self._calls
+        return self._most
 
     def save(self) -> Position:
         """The elements whose results nobody has taken, and what the source failed with behind them."""

@@ -1,7 +1,9 @@
 """Positions: where an iteration is, as bytes that a checkpoint holds.
 
-A position is a tree of dicts, lists, ints, bytes, strings, arrays and chunks.  All stages of a chain are asked in one
-moment, the last one first, so that one which has a thread can let it stand still until those before it were asked.
+A position is a tree of dicts, lists, ints, bytes, strings, arrays, chunks and datasets.  All stages of a chain are
+asked in one moment, the last one first, so that one which has a thread can let it stand still until those before it
+were asked.  Of datasets windows have their elements in it, and those that a function of the chain gave its name and
+its arguments: it is called again.
 Called by: run.data.iterator.  Threads: as run.data.stage.
 """
 
@@ -16,7 +18,8 @@ from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.codec.tensors import decode, encode
 from headrace.run.data.chunks import Chunk
-from headrace.run.data.stage import Position, Stage
+from headrace.run.data.stage import Dataset, Iteration, Origin, Position, Stage
+from headrace.run.data.windowing import Held
 
 _FORMAT: Final = b"headrace.position.1"
 _LENGTH: Final = struct.Struct("<Q")
@@ -45,11 +48,34 @@ def restore_position(stage: Stage, position: Position) -> None:
     if kind != type(stage).__name__:
         raise _other(f"there is a stage {type(stage).__name__} where that has {kind}")
     if own is not None:
-        stage.restore(own)
+        stage.restore(with_datasets(own, stage.run))
     if len(inputs) != len(stage.inputs):
         raise _other(f"{kind} has {len(stage.inputs)} inputs, and had {len(inputs)} there")
     for each, its in zip(stage.inputs, inputs, strict=True):
         restore_position(each, its)
+
+
+def with_datasets(tree: Position, run: Iteration) -> Position:
+    """The tree with the datasets that functions of the chain give in the place of their origins."""
+    if isinstance(tree, Origin):
+        return _made_again(tree, run)
+    if isinstance(tree, list):
+        return [with_datasets(each, run) for each in tree]
+    if isinstance(tree, dict):
+        return {key: with_datasets(each, run) for key, each in tree.items()}
+    if isinstance(tree, Chunk):
+        return Chunk(with_datasets(list(tree.columns), run), tree.count)
+    if isinstance(tree, np.ndarray) and tree.dtype == object:
+        return _objects(list(tree.shape), [with_datasets(each, run) for each in tree.reshape(-1)])
+    return tree
+
+
+def _made_again(origin: Origin, run: Iteration) -> Any:
+    function = run.functions.get(origin.function)
+    if function is None:
+        raise _other(f"it has no function {origin.function}")
+    arguments = tuple(with_datasets(list(origin.arguments), run))
+    return function.one(arguments, run.scope)[origin.result].item()
 
 
 def _other(why: str) -> errors.OpError:
@@ -118,9 +144,20 @@ def _write(tree: Any, out: list[bytes]) -> None:
         _write([tree.count, list(tree.columns)], out)
     elif isinstance(tree, (np.ndarray, np.generic)):
         _write_array(np.asarray(tree), out)
+    elif isinstance(tree, Held):
+        (dtype,), (shape,) = tree.types, tree.shapes
+        sizes = None if shape is None else [-1 if size is None else size for size in shape]
+        out.append(b"w")
+        _write([dtype.as_datatype_enum, sizes, tree.column], out)
+    elif isinstance(tree, Dataset) and tree.origin is not None:
+        out.append(b"f")
+        _write(list(tree.origin), out)
     else:
-        kind = getattr(tree, "kind", None)  # windows are datasets
-        what = f"a {type(tree).__name__}" if kind is None else f"a dataset of its own ({kind})"
+        what = (
+            f"a dataset of its own ({tree.kind})"
+            if isinstance(tree, Dataset)
+            else f"a {type(tree).__name__}"
+        )
         raise errors.unimplemented(
             f"an iterator cannot be saved while it holds {what}, which has no form as bytes"
         )
@@ -166,6 +203,12 @@ def _read(data: bytes, at: int) -> tuple[Any, int]:
     if kind in (b"c", b"o"):
         (first, second), at = _read(data, at)
         return (Chunk(second, first) if kind == b"c" else _objects(first, second)), at
+    if kind in (b"w", b"f"):
+        (first, second, third), at = _read(data, at)
+        if kind == b"f":
+            return Origin(first, second, tuple(third)), at
+        shape = None if second is None else tuple(None if size < 0 else size for size in second)
+        return Held(dtypes.as_dtype(first), shape, third), at
     raise ValueError(f"{kind!r} begins nothing")
 
 

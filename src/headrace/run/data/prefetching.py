@@ -19,7 +19,16 @@ from typing import Final
 
 from headrace.base import errors
 from headrace.run.data.chunks import Chunk
-from headrace.run.data.stage import Blocked, Dataset, Interrupted, Iteration, Position, Stage, typed
+from headrace.run.data.stage import (
+    Blocked,
+    Dataset,
+    Interrupted,
+    Iteration,
+    Position,
+    Stage,
+    typed,
+    waited_for,
+)
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 
@@ -52,6 +61,7 @@ class Prefetch(Stage):
         self._pausing = 0  # who wants the thread to stand still
         self._pulling = False
         self._waiting: Pending[None] | None = None
+        self._behind: Pending[object] | None = None  # what the thread waits for
 
     @classmethod
     def over(
@@ -107,10 +117,14 @@ class Prefetch(Stage):
 
     def _wait(self) -> Pending[None]:
         if self._waiting is None or self._waiting.done:
-            self._waiting = Pending(
-                WaitInfo("get_next", self.label, lambda: "the buffer is empty", self)
-            )
+            self._waiting = Pending(WaitInfo("get_next", self.label, self._why_empty, self))
         return self._waiting
+
+    def _why_empty(self) -> str:
+        behind = self._behind
+        if behind is None:
+            return "its buffer is empty, and its thread makes an element"
+        return f"its buffer is empty, and its thread waits for {waited_for(behind)}"
 
     # -- the thread ---------------------------------------------------------------------------
 
@@ -138,11 +152,22 @@ class Prefetch(Stage):
             self._note(made, ended)
             if ended:
                 break
-            if blocked is not None and not _waited(blocked, self._scope):
+            if blocked is not None and not self._waited(blocked):
                 break
         if self._scope.error is not None:
             super().close()
         self._wake()
+
+    def _waited(self, pending: Pending[object]) -> bool:
+        """Wait until a stage before this one can go on; False if it is over."""
+        self._behind = pending
+        try:
+            pending.wait(self._scope)
+        except errors.OpError:
+            return self._scope.error is None
+        finally:
+            self._behind = None
+        return True
 
     def _wait_for_room(self) -> int:
         """How many elements there is room for; 0 if it is over.  Under the lock."""
@@ -229,12 +254,3 @@ class Prefetch(Stage):
         if ended:
             super().close()
         self._wake()
-
-
-def _waited(pending: Pending[object], scope: Scope) -> bool:
-    """Wait until a stage before this one can go on; False if it is over."""
-    try:
-        pending.wait(scope)
-    except errors.OpError:
-        return scope.error is None
-    return True

@@ -19,7 +19,9 @@ Called by: run.data.iterator, run.data.prefetching (they pull), ops.data (datase
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
 
 from headrace.base import errors
 from headrace.base.dtypes import DType
@@ -44,6 +46,15 @@ class Blocked(BaseException):
         self.pending = pending
 
 
+def waited_for(pending: Pending[Any]) -> str:
+    """What a stage waits for, and what that does, for people."""
+    info = pending.wait_info
+    if info is None:
+        return "an element"
+    detail = info.detail
+    return f"{info.on} ({detail})" if detail else info.on
+
+
 class Interrupted(BaseException):
     """Nobody wants the element any more, or its consumer has to see to something else first."""
 
@@ -55,14 +66,22 @@ class Threads(Protocol):
         """See `ThreadGroup.start`."""
 
 
+class Stats(Protocol):
+    """Who wants to know what stages measure."""
+
+    def add(self, tag: str, values: np.ndarray[Any, Any]) -> None:
+        """Values of `tag`, at least one.  From any thread."""
+
+
 class Iteration:
     """One pass over a dataset, as its stages see it.
 
     check: raises Interrupted when pulling is to stop.  scope: ends with the pass.
-    stateful: nodes of functions that remember something, for people.
+    stateful: nodes of functions that remember something, for people.  functions: of its stages, by their names.
+    stats: what stages that measure tell, if anybody wants to know.
     """
 
-    __slots__ = ("check", "files", "scope", "stateful", "threads")
+    __slots__ = ("check", "files", "functions", "scope", "stateful", "stats", "threads")
 
     def __init__(
         self,
@@ -76,6 +95,14 @@ class Iteration:
         self.scope = Scope() if scope is None else scope
         self.threads = threads
         self.stateful: set[str] = set()
+        self.functions: dict[str, ElementFunction] = {}
+        self.stats: Stats | None = None
+
+    def measured(self, stats: Stats) -> Iteration:
+        """The same for stages whose measures `stats` wants."""
+        made = Iteration(self.files, self.check, self.scope, self.threads)
+        made.stateful, made.functions, made.stats = self.stateful, self.functions, stats
+        return made
 
     def within(self, scope: Scope) -> Iteration:
         """The same for stages that a thread of their own pulls: `check` looks at `scope`."""
@@ -85,7 +112,7 @@ class Iteration:
                 raise Interrupted
 
         made = Iteration(self.files, check, scope, self.threads)
-        made.stateful = self.stateful
+        made.stateful, made.functions, made.stats = self.stateful, self.functions, self.stats
         return made
 
 
@@ -137,30 +164,28 @@ class Stage:
 
 
 class ElementFunction(Protocol):
-    """A function of elements, for stages that apply one (map, filter, …).
+    """A function of elements, as stages call it; see `run.data.functions`."""
 
-    `steady`: it depends on nothing but its arguments and nobody else sees that it was called, so that it may run ahead
-    of the consumer, many elements at a time.
-    """
+    def one(self, element: Element, scope: Scope) -> Element:
+        """Of one element; waits, if it has to.  Raises OpError."""
 
-    steady: bool
 
-    def one(self, element: Element) -> Element | Pending[Element]:
-        """Of one element; may have to wait.  Raises OpError."""
+class Origin(NamedTuple):
+    """Where a dataset comes from that a function of elements gave: it is one of the function's results for them."""
 
-    def many(self, chunk: Chunk) -> Chunk | None:
-        """Of all elements of a chunk, bit for bit what `one` gives; None: they must be done one by one, since one of
-        them fails or their shapes are no columns.
-        """
+    function: str
+    result: int
+    arguments: Element
 
 
 class Dataset:
     """What a dataset op gives: a description.  It never changes; each iteration makes stages of it.
 
-    types, shapes: of the components.  inputs: the datasets that it is made of.
+    types, shapes: of the components.  inputs: the datasets that it is made of.  origin: None, if no function gave it.
     """
 
     kind = ""
+    origin: Origin | None = None
 
     def __init__(
         self, types: Sequence[DType], shapes: Sequence[Shape], inputs: Sequence[Dataset] = ()

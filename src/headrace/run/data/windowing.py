@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from headrace.base import errors
+from headrace.base.dtypes import DType
+from headrace.base.shapes import Shape
 from headrace.run.data.chunks import Chunk, Column, joined, total_bytes
 from headrace.run.data.stage import MANY, Dataset, Iteration, Position, Stage
 
@@ -20,19 +22,19 @@ class Held(Dataset):
 
     kind = "Window"
 
-    def __init__(self, of: Dataset, component: int, column: Column) -> None:
-        super().__init__(of.types[component : component + 1], of.shapes[component : component + 1])
-        self._column = column
+    def __init__(self, dtype: DType, shape: Shape, column: Column) -> None:
+        super().__init__([dtype], [shape])
+        self.column = column
 
     def stage(self, run: Iteration) -> Stage:
         """See `Dataset`."""
-        made = HeldColumn(run, self._column)
+        made = HeldColumn(run, self.column)
         made.label = self.kind
         return made
 
     def cardinality(self) -> int:
         """See `Dataset`."""
-        return len(self._column)
+        return len(self.column)
 
 
 class HeldColumn(Stage):
@@ -103,9 +105,8 @@ class Window(Stage):
         self._held = [whole]
         self._skips = self._shift
         self._pass_over()
-        return Chunk(
-            [_alone(Held(self._source, n, column)) for n, column in enumerate(window.columns)], 1
-        )
+        parts = zip(self._source.types, self._source.shapes, window.columns, strict=True)
+        return Chunk([_alone(Held(*part)) for part in parts], 1)
 
     def _pass_over(self) -> None:
         gone = min(self._skips, self._count)

@@ -88,27 +88,29 @@ def lmdb_package() -> Any:
         return importlib.import_module("lmdb")
     except ImportError as error:
         raise errors.unimplemented(
-            "LMDBReader needs the package lmdb in the process of the task it runs on: "
-            "pip install 'headrace[lmdb]'"
+            "an LMDB database is read by the package lmdb, which is missing in the process of the task that reads: "
+            "pip install 'headrace[lmdb]' there, or write the records to TFRecord files"
         ) from error
 
 
-class LMDBReader(Reader):
-    """Entries of LMDB databases in the order of their keys; a work item is a database's directory or file."""
+class LMDBCursor:
+    """The entries of an LMDB database, a directory or a file, in the order of their keys; then those of another."""
 
-    def __init__(self, name: str, container: str = "", files: Files = ANYWHERE) -> None:
+    def __init__(self, files: Files = ANYWHERE) -> None:
         """Raises Unimplemented."""
-        super().__init__(name, container, files)
+        self._files = files
         self._lmdb = lmdb_package()
+        self._path = b""
         self._identity: _Identity | None = None
         self._transaction: Any = None
         self._entries: Iterator[Record] = iter(())
 
-    def begin(self, work: bytes) -> None:
+    def begin(self, path: bytes) -> None:
         """Open the database.  Raises NotFound, DataLoss and other errors of files."""
-        path = os.path.join(work, b"data.mdb") if self._files.is_directory(work) else work
+        self._path = path
+        inside = os.path.join(path, b"data.mdb") if self._files.is_directory(path) else path
         try:
-            with self._files.open(path, "rb", 0) as file, _OPEN_LOCK:
+            with self._files.open(inside, "rb", 0) as file, _OPEN_LOCK:
                 found = os.fstat(file.fileno())
                 identity = found.st_dev, found.st_ino
                 database = _OPEN.get(identity)
@@ -119,21 +121,22 @@ class LMDBReader(Reader):
             self._transaction = database.environment.begin()
             self._entries = iter(self._transaction.cursor())
         except self._lmdb.Error as error:
-            raise self._failed(work, error) from error
+            raise self._failed(error) from error
 
     def _open(self, path: str) -> Any:
         return self._lmdb.open(path, subdir=False, readonly=True, lock=False, create=False)
 
-    def record(self) -> Record | None:
-        """The next entry, in the order of keys; None at the end.  Raises DataLoss."""
-        assert self._work is not None
+    def next(self) -> Record | None:
+        """The next entry; None at the end.  Raises DataLoss."""
         try:
             return next(self._entries, None)
         except self._lmdb.Error as error:
-            raise self._failed(self._work, error) from error
+            raise self._failed(error) from error
 
-    def _failed(self, work: bytes, error: Any) -> errors.OpError:
-        return errors.data_loss(f"{os.fsdecode(work)} cannot be read as an LMDB database: {error}")
+    def _failed(self, error: Any) -> errors.OpError:
+        return errors.data_loss(
+            f"{os.fsdecode(self._path)} cannot be read as an LMDB database: {error}"
+        )
 
     def end(self) -> None:
         """Close what was opened."""
@@ -150,3 +153,24 @@ class LMDBReader(Reader):
             if database.users == 0:
                 del _OPEN[identity]
                 database.environment.close()
+
+
+class LMDBReader(Reader):
+    """Entries of LMDB databases; a work item is a database's directory or file."""
+
+    def __init__(self, name: str, container: str = "", files: Files = ANYWHERE) -> None:
+        """Raises Unimplemented."""
+        super().__init__(name, container, files)
+        self._cursor = LMDBCursor(files)
+
+    def begin(self, work: bytes) -> None:
+        """See `LMDBCursor`."""
+        self._cursor.begin(work)
+
+    def record(self) -> Record | None:
+        """The next entry, in the order of keys; None at the end.  Raises DataLoss."""
+        return self._cursor.next()
+
+    def end(self) -> None:
+        """Close what was opened."""
+        self._cursor.end()

@@ -279,7 +279,7 @@ class State(Resource):
         if self._number is None or self._is_read():
             array = self.writable()
             if not array.ndim and array.dtype.char in PYTHON_NUMBERS:
-                self._number = memoryview(array)
+                self._number = array.data
         return self._number
 
     def _is_read(self) -> bool:

@@ -150,6 +150,8 @@ class ClusterView:
         """Its devices; and that it takes SendTensor, if it does."""
         if status.headrace_pushes:
             self._pushing.add(task)
+        if status.device_attributes and not self._renames:
+            self._peers.has_start(task, status.device_attributes[0].incarnation)
         return _as_of(task, status.device_attributes)
 
     def attributes(self, tasks: Iterable[str], scope: Scope) -> dict[str, _Devices]:

@@ -6,11 +6,12 @@ Called by: serve.master.master, serve.worker.worker, client.remote.  Threads: an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from headrace.base import errors
+from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.connect import local_servers
@@ -150,6 +151,8 @@ class Peers:
         self._peers: dict[str, Peer] = {own_task: InProcessPeer(own_worker, pool, own_task)}
         self._own_task = own_task
         self.pool = pool
+        self._starts: dict[str, int] = {}
+        self.restarts_seen = 0  # of other tasks
 
     @property
     def addresses(self) -> Mapping[str, str]:
@@ -189,6 +192,20 @@ class Peers:
         if peer is not made:
             made.close()
         return peer
+
+    def traffic(self) -> Iterator[pb.TrafficState]:
+        """What has passed over connections to tasks of other processes."""
+        for task, peer in self._peers.copy().items():
+            if isinstance(peer, RoutedPeer):
+                passed = peer.traffic
+                yield pb.TrafficState(task=task, sent=passed.sent, received=passed.received)
+
+    def has_start(self, task: str, start: int) -> None:
+        """A task has said which start of it this is."""
+        earlier = self._starts.get(task, start)
+        self._starts[task] = start
+        if earlier != start:
+            self.restarts_seen += 1
 
     def close(self) -> None:
         """Close the connections."""

@@ -29,6 +29,7 @@ from headrace.serve.rpc.methods import (
 )
 from headrace.serve.rpc.peer import peer_name
 from headrace.serve.rpc.security import Security, chosen
+from headrace.serve.rpc.traffic import Traffic
 from headrace.serve.rpc.transport import Channel, Destination, Nearby, Told, Unreachable
 from headrace.serve.rpc.waiting import patient
 
@@ -58,6 +59,7 @@ class RoutedPeer:
 
         self._rpcs = OutstandingRpcs(self.name, probe)
         self.cancelled_calls = cancelled_calls_of(address)
+        self.traffic = Traffic()
         self._lock = threading.Lock()
         self._main_channel: Channel | None = None
         self._nearby = None if self._beside is None else self._beside.nearby(address, trusting)
@@ -169,6 +171,7 @@ class RoutedPeer:
                         self._security,
                         self._rpcs,
                         self.cancelled_calls,
+                        traffic=self.traffic,
                     )
                 )
                 if self._closed:
@@ -218,6 +221,7 @@ class RoutedPeer:
             offer,
             lost=self._lost,
             nearby=nearby,
+            traffic=self.traffic,
         )
         earlier, self._fast_to, self._fast = self._fast, offer.server, self._beside.connect(to)
         if earlier is not None:

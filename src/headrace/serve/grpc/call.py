@@ -104,7 +104,10 @@ class GrpcCall(PeerCall):
             self._rpcs.answered()
         method = self._method
         try:
-            reply = method.decode_reply(done.result(), INLINE)
+            data = done.result()
+            size = len(data)
+            self._peer.traffic.received += size
+            reply = method.decode_reply(data, INLINE)
         except Exception as failure:  # a reply that cannot be understood
             self.failed(as_op_error(failure, f"{method.name} of {self._peer.name}"))
         else:

@@ -32,6 +32,7 @@ from headrace.serve.rpc.options import max_message_bytes
 from headrace.serve.rpc.peer import peer_name
 from headrace.serve.rpc.security import Security, chosen
 from headrace.serve.rpc.tcp import listens
+from headrace.serve.rpc.traffic import Traffic
 from headrace.serve.rpc.transport import Outstanding
 from headrace.serve.rpc.waiting import patient
 
@@ -52,15 +53,17 @@ class GrpcPeer:
         connect_within_s: float = CONNECT_WITHIN_S,
         trusting: Security | None = None,
         cancelled_calls: CancelledCalls | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         """rpcs: of that server, if it is to be seen whether it lives.  cancelled_calls: of it, if it is asked for
-        steps.
+        steps.  traffic: of it.
 
         connect_within_s: how long one attempt to connect may take.  trusting: None: as the
         environment says.
         """
         trusting = chosen(trusting)
         self.name = peer_name(address, name)
+        self.traffic = Traffic() if traffic is None else traffic
         self._address = address
         self._rpcs = rpcs
         self.cancelled_calls = CancelledCalls() if cancelled_calls is None else cancelled_calls
@@ -122,6 +125,8 @@ class GrpcPeer:
         if metadata:
             limit["metadata"] = metadata
         data = method.encode_request(request, INLINE)
+        size = len(data)
+        self.traffic.sent += size
         try:
             future = stub.future(data, wait_for_ready=wait_for_ready, **limit)
         except ValueError as closed:  # the channel, by close() or by the garbage collector

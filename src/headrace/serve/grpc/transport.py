@@ -34,7 +34,13 @@ class _Grpc:
             from headrace.serve.grpc.client import CONNECT_WITHIN_S, GrpcPeer
         within_s = CONNECT_WITHIN_S if to.connect_within_s is None else to.connect_within_s
         return GrpcPeer(
-            to.address, to.name, to.outstanding, within_s, to.security, to.cancelled_calls
+            to.address,
+            to.name,
+            to.outstanding,
+            within_s,
+            to.security,
+            to.cancelled_calls,
+            to.traffic,
         )
 
     def nearby(self, address: str, security: Security) -> Nearby | None:

@@ -4,7 +4,7 @@ A channel takes no more than the system holds for a reader that does not read, u
 every value says that comes back: small values, and those that lie in memory that both sides share.  Everything else is
 pushed, over connections that are always being read.  So two tasks that send each other large values never wait for each
 other.
-Called by: serve.lane.client, serve.lane.server (the two kinds of LaneChannel).  Threads: a channel is the step's own
+Called by: serve.lane.client, serve.lane.served (the two kinds of LaneChannel).  Threads: a channel is the step's own
 thread's.
 """
 

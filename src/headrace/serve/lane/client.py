@@ -31,6 +31,7 @@ from headrace.serve.rpc.cancelled_calls import CancelledCalls
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import GIVE_UP, Method
 from headrace.serve.rpc.security import Security
+from headrace.serve.rpc.traffic import Traffic
 from headrace.serve.rpc.transport import Outstanding, Told, Unreachable
 
 _CONNECT_WITHIN_S = 5.0
@@ -58,16 +59,18 @@ class LanePeer:
         lost: Callable[[Told], object] = lambda told: None,
         cancelled_calls: CancelledCalls | None = None,
         gave_up: Callable[[int], object] = lambda number: None,
+        traffic: Traffic | None = None,
     ) -> None:
         """host: of the server's gRPC address, where its TCP port is too.  rpcs: of the server.
 
         lost: called, from any thread, with what was told over a connection that has broken since.
-        cancelled_calls: of the server.  gave_up: called, from any thread, with the number of a call that was given up.
+        cancelled_calls, traffic: of the server.
+        gave_up: called, from any thread, with the number of a call that was given up.
         """
         self.lane = lane
         self._lost = lost
         self.name = name
-        self._connector = Connector(lane, host, name, max_message_bytes, rpcs, trusting)
+        self._connector = Connector(lane, host, name, max_message_bytes, rpcs, trusting, traffic)
         self._rpcs = rpcs
         self._cancelled_calls = CancelledCalls() if cancelled_calls is None else cancelled_calls
         self._gave_up = gave_up

@@ -22,6 +22,7 @@ from headrace.serve.lane.wire import PROOF, UNTRUSTED_BYTES, checked_handshake, 
 from headrace.serve.rpc import names
 from headrace.serve.rpc.security import Security, new_nonce
 from headrace.serve.rpc.status import from_bytes
+from headrace.serve.rpc.traffic import Traffic
 from headrace.serve.rpc.transport import Outstanding, Unreachable
 
 _CONNECT_WITHIN_S = 5.0
@@ -49,8 +50,10 @@ class Connector:
         max_message_bytes: int,
         rpcs: Outstanding,
         trusting: Security,
+        traffic: Traffic | None = None,
     ) -> None:
         """See `LanePeer`."""
+        self._traffic = traffic
         self._lane = lane
         self._host = host
         self._name = name
@@ -137,7 +140,7 @@ class Connector:
 
     def _shaken(self, sock: socket.socket, scope: Scope) -> LaneSocket:
         """What is connected, seen to be the server's."""
-        lane = LaneSocket(sock, UNTRUSTED_BYTES)
+        lane = LaneSocket(sock, UNTRUSTED_BYTES, self._traffic)
         self._introduce(lane, scope)
         lane.trust(self._max_message_bytes)
         return lane

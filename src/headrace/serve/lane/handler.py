@@ -1,6 +1,6 @@
 """The lane, server side: a method of a service, as its calls are answered.
 
-Called by: serve.lane.server.  Threads: immutable.
+Called by: serve.lane.served.  Threads: immutable.
 """
 
 from __future__ import annotations

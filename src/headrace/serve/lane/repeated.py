@@ -1,7 +1,7 @@
 """The lane, server side: the requests of one connection that come again and again, in one step after the other.
 
 They are recognized by their bytes; of those that only read, the reply's bytes but for the values are known too.
-Called by: serve.lane.server.  Threads: the one that reads the connection.
+Called by: serve.lane.served.  Threads: the one that reads the connection.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ Running = Callable[[int, RunsAgain], Answer]
 class Repeated:
     """See the module header."""
 
-    __slots__ = ("_bound", "known")
+    __slots__ = ("_bound", "at_once", "known")
 
     def __init__(self) -> None:
+        """known: what may wait, or last; at_once: what does not."""
         self.known: KnownAnswers = {}
+        self.at_once: KnownAnswers = {}
         self._bound: dict[bytes, Bound | None] = {}  # what was made of requests, by their headers
 
     def note(
@@ -39,20 +41,21 @@ class Repeated:
             if not isinstance(bound, ReadsAgain) or bound.contents() is not None:
                 return
         elif len(self._bound) >= MOST:
-            self._bound.clear()
-            self.known.clear()
+            self.forget()
         bound = self._bound[same] = binder(request)
         frame = b"".join(pack(Kind.REQUEST, number, 0, header))[:-STEP_BYTES]
+        self.known.pop(frame, None)
+        self.at_once.pop(frame, None)
         if isinstance(bound, ReadsAgain):
-            self.known[frame] = _reading(number, bound)
+            self.at_once[frame] = _reading(number, bound)
         elif bound is not None:
-            self.known[frame] = running(number, bound)
-        else:
-            self.known.pop(frame, None)
+            answers = self.at_once if bound.at_once else self.known
+            answers[frame] = running(number, bound)
 
     def forget(self) -> None:
-        """The connection has ended, which what answers its requests holds."""
+        """What answers its requests holds the connection: not any more."""
         self.known.clear()
+        self.at_once.clear()
         self._bound.clear()
 
 

@@ -1,69 +1,42 @@
 """The lane, server side: both services on framed sockets.
 
-A connection has one call at a time.  The thread that reads a request runs it and writes the reply;
-then it waits for the next one, for about a second, or less if many threads do.  An idle connection
-has no thread and no buffer: the event loop hands it to one of the pool when something comes.  While a
-call runs, the event loop looks for the caller going away, which cancels the call's scope.
-Called by: serve.server.  Threads: one of the pool per connection that is not idle; the event loop's.
+What becomes of a connection is said by serve.lane.served.
+Called by: serve.server.  Threads: any; a connection is accepted on the event loop's.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import shutil
 import socket
 import tempfile
 import threading
-import time
-import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.codec.frames import Frame, Kind, whole
-from headrace.run.pending import Pending
-from headrace.run.scope import Scope
-from headrace.run.state.variable import release
 from headrace.serve.lane import known
 from headrace.serve.lane.accepting import BACKLOG, accepts
-from headrace.serve.lane.channels import LaneChannel
 from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.handler import Handler
-from headrace.serve.lane.repeated import Repeated, beginning
+from headrace.serve.lane.multiplexer import Multiplexer
+from headrace.serve.lane.served import ServedConnection
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.unix_socket import address_of
 from headrace.serve.lane.wire import (
     CODECS,
-    HANDSHAKE,
-    PROOF,
     UNTRUSTED_BYTES,
     VERSION,
-    Answer,
-    handshake,
     host_id,
 )
-from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.again import RunsAgain
-from headrace.serve.rpc.brief import STEP_BYTES
-from headrace.serve.rpc.cancelled_calls import Calls, new_number
-from headrace.serve.rpc.limits import LIMITS
+from headrace.serve.rpc.cancelled_calls import Calls
 from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.pool import GrowingPool
-from headrace.serve.rpc.security import NONCE_BYTES, Security, new_nonce
-from headrace.serve.rpc.status import as_op_error, to_detail
-from headrace.serve.rpc.step_channel import Deliver, StepChannels
+from headrace.serve.rpc.security import Security
 
-_SOON_S = 0.02  # within which the next call of a busy client comes
-_LINGER_S = 1.0
 _MOST_LINGERING = 32  # threads that wait longer than that
-_STALLED_S = 2.0  # for a read of at most _LINGER_S: this process was stopped
-_HANDSHAKE_WITHIN_S = 1.0
-
-_REPLY, _ONE_WAY = Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
 
 _log = logging.getLogger("headrace")
 
@@ -98,8 +71,9 @@ class LaneServer:
         self._listeners: list[socket.socket] = []
         self._folder = ""
         self.lingering = threading.Semaphore(_MOST_LINGERING)
+        self.multiplexer = Multiplexer()
         self._lock = threading.Condition()
-        self._connections: set[_Connection] = set()
+        self._connections: set[ServedConnection] = set()
         self._stopped = False
 
     def listen(self, host: str, port: int | None, unix: bool) -> pb.LaneAddress:
@@ -153,7 +127,7 @@ class LaneServer:
     def accept(self, sock: socket.socket) -> None:
         """Take a connection: send the handshake and wait for its first request."""
         with contextlib.suppress(OSError):
-            connection = _Connection(self, LaneSocket(sock, UNTRUSTED_BYTES))
+            connection = ServedConnection(self, LaneSocket(sock, UNTRUSTED_BYTES))
             with self._lock:
                 if self._stopped:
                     sock.close()
@@ -161,7 +135,7 @@ class LaneServer:
                 self._connections.add(connection)
             connection.begin()
 
-    def forget(self, connection: _Connection) -> None:
+    def forget(self, connection: ServedConnection) -> None:
         """A connection has ended."""
         with self._lock:
             self._connections.discard(connection)
@@ -188,399 +162,3 @@ class LaneServer:
             connections = list(self._connections)
         for connection in connections:
             connection.cut()
-
-
-class _Connection:
-    """One connection, served; the `rpc.step_channel.Caller` of its calls."""
-
-    lends = True
-    channels: StepChannels | None = None
-
-    def __init__(self, transport: LaneServer, lane: LaneSocket) -> None:
-        self._transport = transport
-        self._handlers = transport.handlers
-        self._that_last = transport.that_last
-        self._lane = lane
-        self._lock = threading.Lock()
-        self._parked = True
-        self._trusted = False
-        self._nonce = b""
-        self._gone = False
-        self._finishing = False
-        self._scope: Scope | None = None
-        self._fresh = Scope()  # the next call's, if that has no deadline: made while nobody waits
-        self._own_channel: _CalledChannel | None = None
-        self._repeated = Repeated()
-        self._last_s = 0.0  # when the last call came
-        self._number = new_number()
-
-    def begin(self) -> None:
-        """Send the handshake, and wait for the first request.  A new socket has room for the handshake."""
-        with self._lock:
-            if not self._gone:  # else the transport was stopped before this had begun
-                self._transport.calls.add(self._number, self.give_up)
-                self._send_handshake()
-
-    def _send_handshake(self) -> None:
-        untrusted = bool(self._transport.trusting.secret)
-        if untrusted:
-            self._nonce = new_nonce()
-        else:
-            self._trust()
-        self._lane.rest()
-        event_loop().add(self._lane, self._event)
-        if untrusted:
-            here = weakref.ref(self)  # one that has ended is not kept until then
-            event_loop().later(LIMITS.prove_within_s, lambda: _cut_untrusted(here))
-        try:
-            packed = handshake(self._transport.server, self._nonce, self._number)
-            self._lane.send([packed], _HANDSHAKE_WITHIN_S, _too_slow)
-        except OSError:
-            self._end()
-            return
-        event_loop().arm(self._lane, wants_input=True)
-
-    def _event(self, hung_up: bool) -> None:
-        """The event loop's: something has come on an idle connection, or the caller of a busy one is gone."""
-        with self._lock:
-            parked, self._parked = self._parked, False
-        if parked:
-            # While this process was stopped, say; but the event may be of a connection that had this descriptor before.
-            self._gone = self._gone or (hung_up and self._lane.hung_up())
-            try:
-                self._transport.pool.submit(self._serve)
-            except RuntimeError:  # no thread to be had
-                self._end()
-        elif hung_up and not self._finishing and self._lane.hung_up():
-            self._gone = True
-            scope = self._scope
-            if scope is not None:
-                scope.cancel(errors.cancelled("the caller is gone"))
-
-    def _serve(self) -> None:
-        """Calls, one after the other, until there is none for a while."""
-        lane = self._lane
-        event_loop().arm(lane, wants_input=False)
-        try:
-            self._last_s = time.monotonic()
-            while (frame := self._next()) is not None:
-                self._look_up()
-                if not self._trusted:
-                    self._hear(frame)
-                elif frame.method not in self._that_last:
-                    self._answer(frame)
-                else:
-                    self._answer_later(frame)
-                    return
-                del frame
-        except (OSError, EOFError):
-            self._end()
-        except errors.OpError as error:
-            _log.warning("a connection of the lane was closed: %s", error)
-            self._refuse(error)
-            self._end()
-        else:
-            lane.rest()
-            with self._lock:
-                self._parked = True
-            event_loop().arm(lane, wants_input=True)
-
-    def _next(self) -> Frame | None:
-        """The next call; None if there is none for a while.  What comes again is answered meanwhile."""
-        lane, known = self._lane, self._repeated.known
-        if known and lane.at_rest and not lane.answer_known(known):
-            return self._linger()
-        return lane.read(_SOON_S) or self._linger()
-
-    def _look_up(self) -> None:
-        """A call has come; its caller may have gone while this process was stopped, or after a long call."""
-        now = time.monotonic()
-        if now - self._last_s > _STALLED_S and self._lane.hung_up():
-            self._gone = True
-        self._last_s = now
-
-    def _linger(self) -> Frame | None:
-        """The next call, which has not come soon; None if there is none for a while, or many threads wait for one.
-
-        For the untrusted no thread waits.
-        """
-        if not self._trusted or not self._transport.lingering.acquire(blocking=False):
-            return None
-        try:
-            return self._lane.read(_LINGER_S)
-        finally:
-            self._transport.lingering.release()
-
-    def _trust(self) -> None:
-        self._trusted = True
-        self._lane.trust(self._transport.max_message_bytes)
-
-    def _hear(self, frame: Frame) -> None:
-        """The first frame must prove that the caller knows the secret; then it is proved to them.
-
-        Raises Unauthenticated.
-        """
-        trusting, shown = self._transport.trusting, frame.header
-        theirs = shown[:NONCE_BYTES]
-        told = frame.method == PROOF and len(theirs) == NONCE_BYTES
-        if not told or not trusting.proves(b"client", self._nonce, theirs, shown[NONCE_BYTES:]):
-            raise errors.unauthenticated(
-                "the caller does not know the secret of this server; set HEADRACE_SECRET_FILE to the file that the "
-                "server has"
-            )
-        answer = trusting.proof(b"server", self._nonce, theirs)
-        self._lane.send_frame(Kind.REPLY, PROOF, answer)
-        self._trust()
-
-    def _refuse(self, error: errors.OpError) -> None:
-        """Say why the connection is closed."""
-        with contextlib.suppress(OSError):
-            detail = to_detail(error).SerializeToString()
-            self._lane.send_frame(
-                Kind.ERROR, HANDSHAKE, detail, limit_s=_HANDSHAKE_WITHIN_S, check=_too_slow
-            )
-
-    def _answer_later(self, frame: Frame) -> None:
-        """Run a call that lasts as long as its caller likes: no thread waits for its reply."""
-        number, scope, gone = frame.method, self._fresh, errors.cancelled("the caller is gone")
-        handler = self._handlers[number]
-        self._scope = scope
-        try:
-            reply: Pending[Any] = handler.handle(handler.decode(frame.header, []), scope)
-        except Exception as error:  # the caller gets every failure
-            reply = Pending.failed_with(as_op_error(error, handler.name))
-        if self._gone:
-            scope.cancel(gone)
-        scope.on_cancel(lambda: reply.abandon(scope.error or gone))
-        late = functools.partial(self._reply_late, number, handler)
-
-        def over(done: Pending[Any]) -> None:  # on a thread that must not wait
-            try:
-                self._transport.pool.submit(late, done)
-            except RuntimeError:  # no thread to be had, or the server ends
-                self._end()
-
-        reply.on_done(over)
-
-    def _reply_late(self, number: int, handler: Handler, done: Pending[Any]) -> None:
-        """The reply of a call that has lasted is there; from now on others are served."""
-        self._scope, self._fresh = None, Scope()
-        try:
-            assert handler.encode is not None
-            (header, given), kind = handler.encode(done.result()), _REPLY
-        except Exception as error:  # the caller gets every failure
-            kind, header, given = Kind.ERROR, _told(error, handler.name, Kind.REQUEST), ()
-        try:
-            if not self._gone:
-                self._send(kind, number, header, given, handler.in_place)
-        except OSError:
-            self._end()
-        else:
-            self._serve()
-
-    def _answer(self, frame: Frame) -> None:
-        asked, number, _, timeout_us, header, values = frame
-        reply: Any = None
-        what, kind = "a call", _REPLY
-        in_place = False
-        given: Sequence[Any] = ()
-        try:
-            found = self._handlers.get(number)
-            if found is None:
-                raise errors.unimplemented(f"the lane has no method number {number}")
-            what, decode, handle, encode, in_place, takes_caller, binder, _ = found
-            scope = self._scope = Scope(timeout_us / 1e6) if timeout_us else self._fresh
-            if self._gone:
-                scope.cancel(errors.cancelled("the caller is gone"))
-                if asked is Kind.REQUEST:
-                    scope.check()
-            feeds = bool(values)
-            if values:  # the request's alone, so that they go when they are used up
-                values = values.copy()
-                frame.values.clear()
-            request = decode(header, values)
-            del values
-            reply = handle(request, scope, self) if takes_caller else handle(request, scope)
-            if binder is not None and not (feeds or timeout_us):
-                self._repeated.note(number, header, request, binder, self._running)
-            del request
-            if isinstance(reply, Pending):
-                reply = reply.wait(scope)
-            header, given = encode(reply) if encode is not None else (b"", reply)
-        except Exception as error:  # the caller gets every failure
-            kind, header, given = Kind.ERROR, _told(error, what, asked), ()
-        finally:
-            self._scope = None
-            if self._gone:
-                self._transport.calls.left(self._number)
-        leased = True
-        try:
-            if not self._gone and asked is not _ONE_WAY:
-                leased = self._send(kind, number, header, given, in_place)
-        finally:
-            if leased:
-                m.release(reply)
-        self._fresh = Scope()
-
-    def _send(
-        self, kind: Kind, number: int, header: bytes, given: Sequence[Any], in_place: bool
-    ) -> bool:
-        """Send a reply.  False if there are no leases among its values."""
-        lane = self._lane
-        data = whole(kind, number, header, given)
-        if data is not None:
-            lane.send_whole(data)
-            return False
-        try:
-            return lane.send_frame(kind, number, header, given, in_place=in_place)
-        except errors.OpError as error:  # a value that no message can hold; nothing has been sent
-            lane.send_frame(Kind.ERROR, number, to_detail(error).SerializeToString())
-            return True
-
-    def _running(self, number: int, bound: RunsAgain) -> Answer:
-        """What answers requests of `bound` when they come again, as `_answer` does."""
-        handler, run, at_once = self._handlers[number], bound.run, bound.at_once
-        known: Sequence[Any] | None = None
-        begins = b""
-
-        def answer(request: bytes) -> bytes | None:
-            nonlocal known, begins
-            self._look_up()
-            scope = self._scope = self._fresh
-            try:
-                if self._gone:
-                    return None
-                values = run(int.from_bytes(request[-STEP_BYTES:], "little"), scope)
-                if values is None:
-                    return None
-            except Exception as error:  # the caller gets every failure
-                failure = _told(error, handler.name, Kind.REQUEST)
-                if not self._gone:
-                    self._lane.send_frame(Kind.ERROR, number, failure)
-                return b""
-            finally:
-                self._scope = None
-                if not at_once:
-                    self._fresh = Scope()
-                if self._gone:
-                    self._transport.calls.left(self._number)
-            if values.__class__ is bytes:
-                if bound.values is not known:
-                    known = bound.values
-                    begins = beginning(number, known)
-                return b"" if self._gone else begins + values
-            leased = True
-            try:
-                if not self._gone:
-                    leased = self._send(_REPLY, number, b"", values, handler.in_place)
-            finally:
-                if leased:
-                    release(values)
-            return b""
-
-        return answer
-
-    def channel(self) -> LaneChannel:
-        """See `rpc.step_channel.Caller`."""
-        channel = self._own_channel
-        if channel is None:
-            channel = self._own_channel = _CalledChannel(self, self._lane)
-        else:
-            channel.renew()
-        return channel
-
-    def give_up(self) -> bool:
-        """Its caller has; what comes on it is refused.  Whether a call is under way."""
-        self._gone = True
-        scope = self._scope
-        if scope is None:
-            return False
-        scope.cancel(errors.cancelled("the caller has given up the call"))
-        return True
-
-    def lost(self, error: errors.OpError) -> None:
-        """The connection has broken under its call, or cannot be understood any more."""
-        self._gone = True
-        scope = self._scope
-        if scope is not None:
-            scope.cancel(error)
-
-    def finish(self) -> None:
-        """End the connection; what runs on it is cancelled, and closes it when that has been told."""
-        with self._lock:
-            self._finishing = True
-            parked, self._parked = self._parked, False
-            if parked:
-                self._gone = True
-        if parked:
-            self._end()
-            return
-        scope = self._scope
-        if scope is not None:
-            scope.cancel(errors.unavailable("the server was stopped"))
-        self._lane.stop_reading()
-
-    @property
-    def trusted(self) -> bool:
-        """Whether the caller has proved to know the secret, or need not."""
-        return self._trusted
-
-    def cut(self) -> None:
-        """End the connection without a word; its thread finds out."""
-        self._gone = True
-        self._lane.shut()
-
-    def _end(self) -> None:
-        event_loop().remove(self._lane)
-        self._lane.close()
-        self._repeated.forget()
-        self._transport.calls.forget(self._number)
-        self._transport.forget(self)
-
-
-class _CalledChannel(LaneChannel):
-    """The called task's end of a channel."""
-
-    __slots__ = ("_connection", "_lane")
-
-    def __init__(self, connection: _Connection, lane: LaneSocket) -> None:
-        super().__init__(lane)
-        self._connection = connection
-        self._lane = lane
-
-    def deliver_to(self, deliver: Deliver) -> None:
-        """See `LaneChannel`.  Values may have come in one piece with the request."""
-        super().deliver_to(deliver)
-        while (frame := self._lane.read_ahead()) is not None:
-            self.take(frame)
-
-    def receive(self) -> None:
-        """See `LaneChannel`."""
-        try:
-            frame = self._lane.read_available()
-            while frame is not None:
-                self.take(frame)
-                frame = self._lane.read_ahead()
-        except (OSError, EOFError):
-            self._connection.lost(errors.cancelled("the caller is gone"))
-        except errors.OpError as error:
-            self._connection.lost(error)
-
-
-def _told(error: Exception, what: str, asked: Kind) -> bytes:
-    """The failure of a call, as its caller gets it."""
-    failure = as_op_error(error, what)
-    if asked is _ONE_WAY:
-        _log.warning("%s failed, whose caller waits for no reply: %s", what, failure)
-    return to_detail(failure).SerializeToString()
-
-
-def _cut_untrusted(here: weakref.ref[_Connection]) -> None:
-    """End a connection whose caller has not proved to know the secret in time."""
-    connection = here()
-    if connection is not None and not connection.trusted:
-        connection.cut()
-
-
-def _too_slow() -> None:
-    raise OSError("the other side does not read")

@@ -1,7 +1,7 @@
 """One connection of the lane: frames in, frames out, on a socket that blocks.
 
 On one host large tensors go through shared memory (serve.lane.shared_memory) instead.
-Called by: serve.lane.server, serve.lane.client.  Threads: one reads and one writes at a time;
+Called by: serve.lane.served, serve.lane.client.  Threads: one reads and one writes at a time;
 `shut` from any, and whoever reads or writes finds out at once.
 """
 
@@ -21,9 +21,11 @@ from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import ExternalTensor, Frame, Kind, pack, whole
 from headrace.run.state.shared_buffers import buffer_of
 from headrace.run.state.variable import Lease
+from headrace.serve.lane.multiplexer import STEADY, Multiplexer
 from headrace.serve.lane.shared_memory import AVAILABLE, Borrower, Lender
 from headrace.serve.lane.wire import KnownAnswers
 from headrace.serve.rpc.brief import STEP_BYTES
+from headrace.serve.rpc.traffic import Traffic
 from headrace.serve.rpc.vanished import set_keepalive
 
 _MOST_BUFFERS = 512  # a sendmsg takes 1,024 (IOV_MAX)
@@ -50,9 +52,10 @@ class LaneSocket:
     `serve.rpc.cancelled_calls`.
     """
 
-    def __init__(self, sock: socket.socket, max_bytes: int) -> None:
-        """max_bytes: the most that one frame may announce until `trust` says otherwise."""
+    def __init__(self, sock: socket.socket, max_bytes: int, traffic: Traffic | None = None) -> None:
+        """max_bytes: the most that one frame may announce until `trust` says otherwise.  traffic: of its server."""
         self._sock = sock
+        self._traffic = Traffic() if traffic is None else traffic
         self.number = 0
         self._lender: Lender | None = None
         self._borrower: Borrower | None = None
@@ -78,9 +81,16 @@ class LaneSocket:
             self._lender = Lender(_SHARED_BYTES)
             self._borrower = Borrower(min(max_bytes, _SHARED_BYTES))
             self._ancillary = _ANCILLARY
-            self._parser.trust(max_bytes, self._borrower.array)
+            self._parser.trust(max_bytes, self._borrowed)
         else:
             self._parser.trust(max_bytes)
+
+    def _borrowed(self, number: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+        assert self._borrower is not None
+        array = self._borrower.array(number, dtype, shape)
+        size = array.nbytes
+        self._traffic.received += size
+        return array
 
     @property
     def shares(self) -> bool:
@@ -125,6 +135,7 @@ class LaneSocket:
         else:
             self.has_shared = self._behind = True
             found = _lent(values, lender, in_place)
+            self._count_lent(values, found)
         data = None if timeout_us else whole(kind, method, header, found)
         buffers = pack(kind, method, 0, header, found, timeout_us) if data is None else [data]
         self.send(buffers, limit_s, check)
@@ -141,8 +152,14 @@ class LaneSocket:
             sent = self._sock.send(data)
         except OSError:  # comes again
             sent = 0
+        self._traffic.sent += sent
         if sent != len(data):
             self._send([data[sent:]], limit_s, check, (), begun=sent > 0)
+
+    def _count_lent(self, values: Sequence[Any], instead: Sequence[Any]) -> None:
+        pairs = zip(values, instead, strict=True)
+        size = sum(value.nbytes for value, other in pairs if type(other) is ExternalTensor)
+        self._traffic.sent += size
 
     def lend(self, value: Any) -> ExternalTensor | None:
         """What to pack in the place of an array or a lease, to keep its bytes out of the stream, as with `in_place`.
@@ -153,9 +170,12 @@ class LaneSocket:
         if lender is None:
             return None
         self.has_shared = self._behind = True
-        return _in_place(value, lender) or lender.lend(
-            value.array if type(value) is Lease else value
-        )
+        lent = _in_place(value, lender)
+        lent = lent or lender.lend(value.array if type(value) is Lease else value)
+        if lent is not None:
+            size = value.nbytes
+            self._traffic.sent += size
+        return lent
 
     def send(
         self,
@@ -195,6 +215,7 @@ class LaneSocket:
                 if len(left) == 1 and not descriptors:
                     sent = self._sock.send(left[0])
                     if sent == len(left[0]):
+                        self._traffic.sent += sent
                         return
                 else:
                     sent = self._sock.sendmsg(left[:_MOST_BUFFERS], _rights(descriptors))
@@ -208,6 +229,7 @@ class LaneSocket:
                     raise
                 raise NothingSent(*error.args) from error
             begun = True
+            self._traffic.sent += sent
             left = _after(left, sent)
 
     def hold(self, frames: bytes) -> None:
@@ -237,6 +259,7 @@ class LaneSocket:
             self._take_descriptors(extra, flags)
         if not count:
             raise EOFError("the other side has closed the connection")
+        self._traffic.received += count
         frame = parser.take(count)
         return self._read_on(limit_s) if frame is None else frame
 
@@ -275,29 +298,72 @@ class LaneSocket:
         """The next frame, if all of it came with an earlier one.  Raises as `read`."""
         return self._parser.next()
 
-    def answer_known(self, known: KnownAnswers) -> bool:
+    def answer_known(
+        self, known: KnownAnswers, at_once: KnownAnswers, together: Multiplexer
+    ) -> bool | None:
         """Answer what is known, as long as nothing else comes.
 
         Whether something has, which `read` has next; False if nothing has within the time limit of the last `read`.
-        Raises as `read`.
+        together: takes a connection that is steadily asked for what is answered `at_once`, when there are several.
+        None: it is to take it now.  Raises as `read`.
         """
         sock = self._sock
         receive, send, ancillary = sock.recvmsg, sock.send, self._ancillary
-        while True:
-            try:
-                data, extra, flags, _ = receive(_SHORT, ancillary)
-            except BlockingIOError:
-                return False
-            answer = known.get(data[:-STEP_BYTES])
-            if answer is not None and not (extra or flags):
-                reply = answer(data)
-                if reply is not None:
-                    sent = send(reply) if reply else 0
-                    if sent != len(reply):
-                        self._send([reply[sent:]], self._send_limit_s, None, (), begun=True)
-                    continue
-            self._put(data, extra, flags)
+        steady = 0
+        try:
+            while True:
+                try:
+                    data, extra, flags, _ = receive(_SHORT, ancillary)
+                except BlockingIOError:
+                    return False
+                same = data[:-STEP_BYTES]
+                answer = at_once.get(same)
+                if answer is not None:
+                    steady += 1
+                    if steady == STEADY:
+                        together.steadies(1)
+                else:
+                    if steady >= STEADY:
+                        together.steadies(-1)
+                    steady = 0
+                    answer = known.get(same)
+                reply = None if answer is None or extra or flags else answer(data)
+                if reply is None:
+                    self._put(data, extra, flags)
+                    return True
+                sent = send(reply) if reply else 0
+                if sent != len(reply):
+                    self._send([reply[sent:]], self._send_limit_s, None, (), begun=True)
+                if steady >= STEADY and together.several:
+                    steady = 0
+                    return None
+        finally:
+            if steady >= STEADY:
+                together.steadies(-1)
+
+    def answer_available(self, at_once: KnownAnswers) -> bool:
+        """Answer one request that has come, if it is one of those.
+
+        False: something else has, which `read` has next, or the other side does not read its replies, so that `flush`
+        is to be called.  Waits for nothing.  Raises as `read`.
+        """
+        try:
+            data, extra, flags, _ = self._sock.recvmsg(_SHORT, self._ancillary, socket.MSG_DONTWAIT)
+        except BlockingIOError:
             return True
+        answer = at_once.get(data[:-STEP_BYTES])
+        reply = None if answer is None or extra or flags else answer(data)
+        if reply is None:
+            self._put(data, extra, flags)
+            return False
+        try:
+            sent = self._sock.send(reply, socket.MSG_DONTWAIT) if reply else 0
+        except BlockingIOError:
+            sent = 0
+        if sent != len(reply):
+            self.hold(reply[sent:])
+            return False
+        return True
 
     def _put(self, data: bytes, extra: Sequence[tuple[int, int, bytes]], flags: int) -> None:
         """Leave to `read` what was read between two frames."""
@@ -316,6 +382,7 @@ class LaneSocket:
         count, extra, said, _ = self._sock.recvmsg_into([buffer], self._ancillary, flags)
         if extra or said:
             self._take_descriptors(extra, said)
+        self._traffic.received += count
         return count
 
     def _take_descriptors(self, extra: Sequence[tuple[int, int, bytes]], flags: int) -> None:

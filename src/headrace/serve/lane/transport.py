@@ -46,6 +46,7 @@ class _Lane:
             to.lost,
             to.cancelled_calls,
             to.gave_up,
+            to.traffic,
         )
         if isinstance(to.nearby, Nearby):
             peer.connect_early(to.nearby.sock)

@@ -2,7 +2,7 @@
 
 A round trip of GetStatus is timed here; the task's clock, read on the way, is taken to be that of
 its middle.  What lies within half a round trip cannot be told from nothing.
-Called by: serve.master.master_session.  Threads: any.
+Called by: serve.master.master_session, tools.profiling.  Threads: any.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def offsets(
 
     0 for those that do not tell their time (TensorFlow's) or do not answer.
     """
-    reference = _ahead(cluster.worker(own_task), scope)
+    reference = ahead_of_here(cluster.worker(own_task), scope)
     found = {}
     for task in tasks:
-        ahead = reference if task == own_task else _ahead(cluster.worker(task), scope)
+        ahead = reference if task == own_task else ahead_of_here(cluster.worker(task), scope)
         found[task] = ahead - reference if ahead is not None and reference is not None else 0
     return found
 
 
-def _ahead(peer: Peer, scope: Scope) -> int | None:
+def ahead_of_here(peer: Peer, scope: Scope) -> int | None:
     """Nanoseconds by which the clock of a task is ahead of this process's; None if unknown."""
     best: tuple[int, int] | None = None
     with contextlib.suppress(errors.OpError), Scope(_WITHIN_S, scope) as asking:

@@ -13,7 +13,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
@@ -26,6 +26,7 @@ from headrace.serve.connect.peers import Peers
 from headrace.serve.connect.transports import direct_steps
 from headrace.serve.master.master_session import MasterSession
 from headrace.serve.master.session_reaper import SessionReaper
+from headrace.serve.observe.counting import renewed
 from headrace.serve.observe.overview import overview
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
@@ -35,6 +36,10 @@ from headrace.serve.rpc.peer import gives_pending
 from headrace.serve.rpc.status import again, to_detail
 from headrace.serve.worker.worker import Worker
 
+if TYPE_CHECKING:
+    from headrace.serve.observe.meter import Meter
+
+_STEPS = ("run", "run_known", "run_callable")
 _MOST_ENDED = 1024  # sessions that were closed without a word of their clients
 
 _log = logging.getLogger("headrace")
@@ -53,7 +58,9 @@ class Master:
         self._session_reaper = SessionReaper(self._close_unused)
         self._refusing: errors.OpError | None = None
         self._offers_direct = direct_steps()
+        self._meter: Meter | None = None  # while steps are counted
         worker.session_states = self.session_states
+        worker.mastered = self.count_steps
         worker.note_in_sessions = self.note_cancelled
 
     def _view(self, filters: list[str]) -> ClusterView:
@@ -86,6 +93,8 @@ class Master:
         with self._lock:
             self._check_serving()
             self._sessions[handle] = session
+            if self._meter is not None:
+                self._meter.put_in(session, *_STEPS)
         self._session_reaper.take(session, request.headrace_attends)
         # Without a lane it tells the client at least which start of the server has the session.
         lane = self._worker.lane or pb.LaneAddress(server=self._worker.incarnation)
@@ -311,6 +320,20 @@ class Master:
         with self._lock:
             sessions = list(self._sessions.values())
         return [session.state() for session in sessions]
+
+    def count_steps(self, for_s: float) -> pb.StepCounts | None:
+        """Count the steps of sessions that have this master, for so long from now on; what has been counted, None if
+        nothing is.
+        """
+        with self._lock:
+            earlier, self._meter = self._meter, renewed(self._meter, for_s)
+            meter, sessions = self._meter, list(self._sessions.values())
+            if meter is None:
+                return None
+            meter.keep(sessions)
+            for session in sessions if meter is not earlier else ():
+                meter.put_in(session, *_STEPS)
+        return meter.state()
 
     def reset(self, request: pb.ResetRequest, scope: Scope) -> pb.ResetResponse:
         """Close all sessions here and empty containers on every task (after device filters).

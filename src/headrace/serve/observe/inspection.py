@@ -196,6 +196,10 @@ def resource_state(resource: Resource, who: Who) -> pb.ResourceState:
             found.contributor.add(session=session, ago_s=ago_s, there=there)
         for session, ago_s in described["takers"]:
             found.taker.add(session=session, ago_s=ago_s)
+        for label, held, most, size in described.get("stages", ()):
+            found.stage.add(
+                label=label, holds=held is not None, elements=held or 0, most=most or 0, bytes=size
+            )
         _add_waiters(found, [info for info in described["waiting"] if info is not None], who)
     elif isinstance(resource, Reader):
         found.state = f"{resource.records_produced()} records read, {resource.work_units_completed()} items done"

@@ -42,7 +42,7 @@ def overview(cluster: ClusterView, request: pb.InspectRequest, scope: Scope) -> 
                 )
             except errors.OpError as error:
                 scope.check()
-                state.silent = _why_silent(error)
+                state.silent, state.silent_code = _why_silent(error), error.error_code
             state.task = task
             state.address = cluster.address(task)
     _add_direct_steps(found.task)

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from headrace.base import errors
+from headrace.base.log_fields import FIELDS
 from headrace.run import long_waits
 from headrace.serve.observe.blocked import BlockedStep, seconds
 from headrace.serve.rpc.timers import PerProcess, TimerQueue
@@ -64,7 +65,7 @@ class _Watched:
         for step in ready:
             self.due[_key(step)] = max(threshold_s, _counts(step)) * _GROWTH
         for step in _one_each(ready):
-            _log.warning("%s", step)
+            _log.warning("%s", step, extra={FIELDS: _fields(step)})
         if not steps:
             return None
         return min(
@@ -88,6 +89,12 @@ class _Watched:
                 why,
             )
         return None  # whoever waits says so again
+
+
+def _fields(step: BlockedStep) -> dict[str, object]:
+    """What a line of a structured log has of it beside its text."""
+    names = "session client step task device node op built_at waited_s kind on cause".split()
+    return {"event": "blocked_step", **{name: getattr(step, name) for name in names}}
 
 
 def _key(step: BlockedStep) -> Key:

@@ -29,6 +29,7 @@ class Limits:
     leaves_within_s: a step that was cancelled and computes no more than one operation.
     reach_within_s: a task that may be asked for steps by the client itself.
     nearby_within_s: a server that is found on this host says who it is, or is asked in another way: who calls waits.
+    multiplexed_idle_s: connections that one thread reads, when nothing comes on any of them.
     most_plans, most_prepared: of a session, plans and signatures that are remembered.  most_scattered: plans with parts
     on several tasks whose client asks for those by itself.
     most_servers, most_cancelled: of which is known what was cancelled, and of one server how many calls.
@@ -57,6 +58,7 @@ class Limits:
     leaves_within_s: float = 10.0
     reach_within_s: float = 5.0
     nearby_within_s: float = 0.05
+    multiplexed_idle_s: float = 1.0
     most_plans: int = 1024
     most_prepared: int = 4096
     most_scattered: int = 256

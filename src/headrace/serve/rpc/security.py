@@ -97,6 +97,17 @@ class Security:
         """What a gRPC call shows; "" without a secret."""
         return self._proof(b"grpc").hex() if self.secret else ""
 
+    @property
+    def http_token(self) -> str:
+        """What a request over HTTP shows, which opens nothing else; "" without a secret."""
+        return self._proof(b"http").hex() if self.secret else ""
+
+    @property
+    def keeps_strangers_out(self) -> bool:
+        """Whether a server may listen where other machines reach it; so it is too if nobody is to be kept out."""
+        with_certificates = self.certificate is not None and self.clients_too
+        return bool(self.secret) or with_certificates or self.insecure
+
     def may_call(self, token: str) -> bool:
         """Whether a caller that shows `token` is let in; takes as long for every wrong one."""
         import hmac  # with hashlib, which clients without a secret need not load
@@ -120,7 +131,7 @@ class Security:
 
     def check_may_listen(self, ips: list[str], task: str) -> None:
         """Raise FailedPrecondition for an address that others reach, if nothing keeps strangers out."""
-        if self.secret or (self.certificate is not None and self.clients_too) or self.insecure:
+        if self.keeps_strangers_out:
             return
         outside = [ip for ip in ips if not is_loopback(ip)]
         if outside:

@@ -21,6 +21,7 @@ from headrace.serve.rpc.gather import Begun
 from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
+from headrace.serve.rpc.traffic import Traffic
 
 Told = dict[int, str]
 """By step, the key of the last value that was sent for it without a reply."""
@@ -78,7 +79,7 @@ class Destination:
     connect_within_s: how long one attempt may take; None: as the transport likes.
     lost: called, from any thread, with what was told over a connection that has broken since.
     gave_up: called, from any thread, with the number of a call that was given up.
-    nearby: what has made the offer, for the first connection.
+    nearby: what has made the offer, for the first connection.  traffic: of all connections to it.
     """
 
     address: str
@@ -91,6 +92,7 @@ class Destination:
     lost: Callable[[Told], object] = _ignore
     gave_up: Callable[[int], object] = _ignore
     nearby: Nearby | None = None
+    traffic: Traffic = field(default_factory=Traffic)
 
 
 class Channel(Protocol):

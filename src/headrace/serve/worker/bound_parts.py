@@ -66,21 +66,37 @@ class BoundReads(ReadsAgain):
             return None
         if self._only is not None:
             variable, array, read = self._only
-            return read() if variable.array is array else None
+            if variable.array is not array:
+                return None
+            if self._worker.meter is not None:
+                self._count()
+            return read()
         parts: list[bytes] = []
         for variable, array, read in self._each:
-            with variable.lock:
+            if not variable.lock.acquire(blocking=False):
+                return None
+            try:
                 if variable.array is not array:
                     return None
                 parts.append(read())
+            finally:
+                variable.lock.release()
+        if self._worker.meter is not None:
+            self._count()
         return b"".join(parts)
+
+    def _count(self) -> None:
+        """As a step, where steps are counted."""
+        meter = self._worker.meter
+        if meter is not None:
+            meter.add(0.0)
 
 
 class BoundRun(RunsAgain):
     """Any other that exchanges nothing while it runs."""
 
     def __init__(self, worker: Worker, registered: RegisteredPartition, direct: int) -> None:
-        self._enter = worker.enter
+        self._worker = worker
         self._log = worker.log
         self._registered = registered
         self._kind = registered.kind(direct)
@@ -95,9 +111,9 @@ class BoundRun(RunsAgain):
         if registered.forgotten or not self._log.off:
             return None
         if self._gives_variable:
-            (value,) = self._enter(registered, self._kind, [], step_id, scope, BARE, None)
+            (value,) = self._worker.enter(registered, self._kind, [], step_id, scope, BARE, None)
             return self._left(value, step_id, scope)
-        values = self._enter(registered, self._kind, [], step_id, scope, True, None)
+        values = self._worker.enter(registered, self._kind, [], step_id, scope, True, None)
         return values if registered.as_they_are else registered.fetches_in_order(values)
 
     def _left(self, value: Any, step_id: int, scope: Scope) -> Sequence[Any] | bytes:
@@ -127,7 +143,7 @@ class BoundChange(RunsAgain):
         change: Change,
     ) -> None:
         """generation: of the task's resources, when the variable was found."""
-        self._enter = worker.change_at_once
+        self._worker = worker
         self._log = worker.log
         self._registered = registered
         self._kind = registered.kind(direct)
@@ -146,7 +162,7 @@ class BoundChange(RunsAgain):
         """See `RunsAgain`."""
         if self._booked.ended_by is not None:
             self._booked = Scope()
-        return self._enter(self._kind, self._booked, self._change)
+        return self._worker.change_at_once(self._kind, self._booked, self._change)
 
     def _change(self) -> bytes | None:
         if (

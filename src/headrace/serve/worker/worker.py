@@ -12,7 +12,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.base import errors
@@ -32,7 +32,6 @@ from headrace.run.scope import Scope
 from headrace.run.state.variable import release
 from headrace.serve.connect.peers import Peers
 from headrace.serve.observe.blocked import of_tasks
-from headrace.serve.observe.inspection import task_state
 from headrace.serve.observe.legacy_clients import LegacyClient
 from headrace.serve.observe.step_log import Logged
 from headrace.serve.rpc import messages as m
@@ -47,6 +46,7 @@ from headrace.serve.worker.bound_parts import bound_part
 from headrace.serve.worker.cancels_calls import CancelsCalls
 from headrace.serve.worker.changes_at_once import ChangesAtOnce
 from headrace.serve.worker.ended_steps import EndedSteps, over
+from headrace.serve.worker.inspects import Inspects
 from headrace.serve.worker.no_collectives import NoCollectives
 from headrace.serve.worker.registered import Asked, RegisteredPartition, checked, unknown
 from headrace.serve.worker.remote_rendezvous import RemoteRendezvous, StepRendezvous
@@ -55,7 +55,7 @@ from headrace.serve.worker.worker_session import Steps, WorkerSession
 _ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
 
 
-class Worker(CancelsCalls, ChangesAtOnce, Logged, NoCollectives):
+class Worker(CancelsCalls, ChangesAtOnce, Inspects, Logged, NoCollectives):
     """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
 
     def __init__(
@@ -84,6 +84,7 @@ class Worker(CancelsCalls, ChangesAtOnce, Logged, NoCollectives):
         self._lock = threading.Lock()
         Logged.__init__(self)
         CancelsCalls.__init__(self)
+        Inspects.__init__(self)
         self._graphs: dict[str, RegisteredPartition] = {}
         self._steps: dict[int, StepRendezvous] = {}
         self._sessions: dict[str, WorkerSession] = {}
@@ -94,8 +95,6 @@ class Worker(CancelsCalls, ChangesAtOnce, Logged, NoCollectives):
         self._refusing: errors.OpError | None = None
         self._closed: errors.OpError | None = None
         self.turns_away: errors.OpError | None = None  # any of the two
-        self._since = time.monotonic()
-        self.session_states: Callable[[], list[pb.SessionState]] = list
 
     # -- sessions and graphs ------------------------------------------------------------------
 
@@ -538,25 +537,6 @@ class Worker(CancelsCalls, ChangesAtOnce, Logged, NoCollectives):
         """Empty containers; the default one if none is named."""
         self.runtime.resources.cleanup(request.container)
         return pb.CleanupAllResponse()
-
-    def inspect(self, request: pb.InspectRequest, scope: Scope) -> pb.InspectResponse:
-        """What this task has, and which steps wait here."""
-        with self._lock:
-            sessions = list(self._sessions.values())
-        managers = {session.runtime.resources for session in sessions} | {self.runtime.resources}
-        state = task_state(request, managers, lambda step: step.scope in self._running)
-        state.task, state.incarnation = self.task, self.incarnation
-        state.up_s, state.steps = time.monotonic() - self._since, len(self._running)
-        state.session.extend(self.session_states())
-        masters = {session.handle: session.master for session in sessions}
-        shown = [*state.barrier, *state.resource, *(each.resource for each in state.blocked)]
-        for resource in shown:
-            for member in (*resource.contributor, *resource.taker):
-                member.task = masters.get(member.session, "")
-        for kind in list(self._running.values()):
-            if kind.direct and kind.counted:
-                state.direct_steps[kind.session.handle] += 1
-        return pb.InspectResponse(task=[state])
 
     def mark_recv_finished(
         self, request: pb.MarkRecvFinishedRequest, scope: Scope

@@ -75,25 +75,25 @@ def inspect(args: argparse.Namespace, streams: Streams) -> int:
 def top(args: argparse.Namespace, streams: Streams) -> int:
     """Ends by Ctrl-C or SIGTERM, or after --count looks; the terminal is then as it was."""
     from headrace.tools.inspection.screens import screen_on
-    from headrace.tools.inspection.snapshot import Observer
     from headrace.tools.inspection.tables import live
+    from headrace.tools.inspection.watching import Watcher
 
     settle(args)
     if args.interval < _LEAST_S:
         raise UsageError(f"--interval {args.interval:g} is less than {_LEAST_S:g} s")
     screen = screen_on(streams.out)
     looks = 0
-    with Observer(args.target) as observer, _terminated_like_interrupted():
-        snapshot = observer.look()  # an error is shown on the screen that was there
+    with Watcher(args.target) as watcher, _terminated_like_interrupted():
+        view = watcher.look()  # an error is shown on the screen that was there
         with screen.live() as replace:
             try:
                 while True:
-                    replace(live(snapshot, *screen.size))
+                    replace(live(view.snapshot, *screen.size, view))
                     looks += 1
                     if args.count is not None and looks >= args.count:
                         break
                     threading.Event().wait(args.interval)
-                    snapshot = observer.look()
+                    view = watcher.look()
             except KeyboardInterrupt:
                 pass
     return ExitCode.OK

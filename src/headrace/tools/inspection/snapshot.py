@@ -68,9 +68,23 @@ def is_variable(resource: pb.ResourceState) -> bool:
     return resource.dtype != pb.DT_INVALID
 
 
+def is_iterator(resource: pb.ResourceState) -> bool:
+    """Whether a resource is one that has begun."""
+    return bool(resource.stage)
+
+
 def queue_key(task: pb.TaskState, queue: pb.ResourceState) -> QueueKey:
     """What a queue is known by."""
     return task.task, queue.container, queue.session, queue.name
+
+
+def address_of(target: str) -> str:
+    """HOST:PORT of grpc://HOST:PORT, whose scheme may be left out.  Raises UsageError."""
+    address = target.removeprefix("grpc://").rstrip("/")
+    host, colon, port = address.rpartition(":")
+    if not host or not colon or not port.isdecimal():
+        raise UsageError(f"{target!r} is not grpc://HOST:PORT")
+    return address
 
 
 class Observer:
@@ -78,20 +92,23 @@ class Observer:
 
     def __init__(self, target: str) -> None:
         """Raises UsageError if `target` is not grpc://HOST:PORT (the scheme may be left out)."""
-        address = target.removeprefix("grpc://").rstrip("/")
-        host, colon, port = address.rpartition(":")
-        if not host or not colon or not port.isdecimal():
-            raise UsageError(f"{target!r} is not grpc://HOST:PORT")
+        address = address_of(target)
         self.target = f"grpc://{address}"
         self._pool = GrowingPool("headrace inspect")
         self._master: Peer = connect(address, "master", self._pool, "the server")
         self._latest: Snapshot | None = None
 
-    def look(self) -> Snapshot:
-        """What there is now.  Raises CommandError if the server does not answer or cannot say."""
+    def look(self, count_for_s: float = 0.0) -> Snapshot:
+        """What there is now.  Raises CommandError if the server does not answer or cannot say.
+
+        count_for_s: how long tasks are to count their steps from now on.
+        """
         try:
             with Scope(LIMITS.server_answers_within_s) as scope:
-                method, request = methods.INSPECT_CLUSTER, pb.InspectRequest()
+                method, request = (
+                    methods.INSPECT_CLUSTER,
+                    pb.InspectRequest(count_for_s=count_for_s),
+                )
                 reply = self._master.call(method, request, scope)
                 tasks = list(answer(self._master, method, request, reply, scope).task)
         except errors.UnimplementedError:
@@ -231,7 +248,18 @@ def _waiters(resource: pb.ResourceState) -> list[dict[str, Any]]:
 
 
 def _other(resource: pb.ResourceState) -> dict[str, Any]:
-    return _named(resource) | {"state": resource.state, "waiting": _waiters(resource)}
+    found = _named(resource) | {"state": resource.state, "waiting": _waiters(resource)}
+    if is_iterator(resource):
+        found["stages"] = [
+            {
+                "stage": stage.label,
+                "elements": stage.elements if stage.holds else None,
+                "most": stage.most or None,
+                "bytes": stage.bytes if stage.holds else None,
+            }
+            for stage in resource.stage
+        ]
+    return found
 
 
 def _blocked(step: BlockedStep) -> dict[str, Any]:

@@ -5,8 +5,10 @@ Called by: run.  Pure: from a Snapshot to a layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from headrace.base import dtypes
 from headrace.codec import protos as pb
@@ -15,11 +17,15 @@ from headrace.tools.inspection.layout import Cell, Line, Part, grid, line
 from headrace.tools.inspection.snapshot import (
     Rates,
     Snapshot,
+    is_iterator,
     is_queue,
     is_variable,
     queue_key,
     shape_of,
 )
+
+if TYPE_CHECKING:
+    from headrace.tools.inspection.watching import Latency, TaskFigures, View
 
 WIDE = 100
 """Columns from which on there is room for more."""
@@ -41,6 +47,7 @@ def everything(snapshot: Snapshot, width: int, most_rows: int | None = _MOST_ROW
         _containers(snapshot, most_rows),
         _variables(snapshot, most_rows),
         queues(snapshot, width, most_rows),
+        _iterators(snapshot, most_rows),
         _others(snapshot, most_rows),
         blocked(snapshot.blocked(), most_rows),
     )
@@ -54,8 +61,11 @@ def _apart(*groups: list[Part]) -> list[Part]:
     return spaced
 
 
-def live(snapshot: Snapshot, width: int, height: int) -> list[Part]:
-    """What fits on a screen, the most telling first: blocked steps, queues, tasks, sessions."""
+def live(snapshot: Snapshot, width: int, height: int, view: View | None = None) -> list[Part]:
+    """What fits on a screen, the most telling first: blocked steps, queues, tasks, sessions.
+
+    view: what there is to be said of the snapshot beside.
+    """
     steps = [step for step in snapshot.blocked() if step.waited_s >= LONG_S]
     left = max(4, height - 3)
     head = line(
@@ -63,8 +73,10 @@ def live(snapshot: Snapshot, width: int, height: int) -> list[Part]:
         f"  {_count(len(snapshot.tasks), 'task')}, {_count(len(list(snapshot.sessions)), 'session')}, ",
         f"{_count(sum(task.steps for task in snapshot.tasks), 'step')} under way, ",
         (f"{len(steps)} blocked", "bold yellow" if steps else "green"),
+        _pace(None if view is None else view.steps),
     )
-    tasks = _tasks(snapshot, width, max(1, left // 4), brief=True)
+    figures = {} if view is None else view.figures
+    tasks = _tasks(snapshot, width, max(1, left // 4), brief=True, figures=figures)
     moving = queues(snapshot, width, max(1, left // 3), most_moving=True)
     for part, rows in ((tasks, len(snapshot.tasks)), (moving, _number(snapshot, is_queue))):
         if part:
@@ -86,36 +98,62 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Row], most: int | 
     return [grid(title, columns, shown, f"… and {more} more (--all, --json)" if more else "")]
 
 
+def _pace(steps: Latency | None) -> str:
+    """How many steps end a second, and how long most take; "" if none do."""
+    if steps is None or steps.median_s is None or steps.p95_s is None:
+        return ""
+    return f", {_rate(steps.per_s)} steps/s ({duration_of(steps.median_s)}, 95 %: {duration_of(steps.p95_s)})"
+
+
 def _tasks(
-    snapshot: Snapshot, width: int, most: int | None = None, brief: bool = False
+    snapshot: Snapshot,
+    width: int,
+    most: int | None = None,
+    brief: bool = False,
+    figures: Mapping[str, TaskFigures] = MappingProxyType({}),
 ) -> list[Part]:
+    """figures: shown beside, if there are any."""
     wide = width >= WIDE
-    columns = ["task", "~address", "~process", ">up", ">steps", ">sessions", ">state"]
+    more = [">parts/s", ">cpu", ">memory"] if figures else []
+    columns = ["task", "~address", "~process", ">up", ">steps", ">sessions", ">state", *more]
     rows: list[Row] = []
     for task in snapshot.tasks:
         size = sum(resource.bytes for resource in task.resource)
         process = f"{task.pid} on {task.host}" if wide else str(task.pid)
         if task.silent:
-            rows.append([_task(task.task), task.address, line(("silent", "red")), *[""] * 4])
+            blank = [""] * (4 + len(more))
+            rows.append([short_task(task.task), task.address, line(("silent", "red")), *blank])
             continue
         rows.append(
             [
-                _task(task.task),
+                short_task(task.task),
                 task.address,
                 process,
                 _duration(task.up_s),
                 str(task.steps),
                 str(len(task.session)),
-                _bytes(size),
+                bytes_of(size),
+                *(_figures(figures.get(task.task)) if figures else ()),
             ]
         )
     silent = [
-        line((f"{_task(task.task)} {task.silent}", "red"), wraps=not brief)
+        line((f"{short_task(task.task)} {task.silent}", "red"), wraps=not brief)
         for task in snapshot.tasks
         if task.silent
     ]
     table = _table("Tasks", columns, rows, most)
     return [*table, *silent[:most]] if table else []
+
+
+def _figures(found: TaskFigures | None) -> list[Cell]:
+    """Parts of steps a second, processors kept busy, memory."""
+    if found is None:
+        return [""] * 3
+    return [
+        "" if found.parts is None else _rate(found.parts.per_s),
+        "" if found.cpu is None else f"{found.cpu:.0%}",
+        bytes_of(found.memory_bytes) if found.memory_bytes else "",
+    ]
 
 
 def _sessions(snapshot: Snapshot, width: int, most: int | None) -> list[Part]:
@@ -124,7 +162,7 @@ def _sessions(snapshot: Snapshot, width: int, most: int | None) -> list[Part]:
     rows: list[Row] = [
         [
             session.handle if wide else session.handle[:8],
-            _task(task.task),
+            short_task(task.task),
             session.client or line(("does not say", "dim")),
             _duration(session.age_s),
             str(session.nodes),
@@ -145,12 +183,12 @@ def _containers(snapshot: Snapshot, most: int | None) -> list[Part]:
             variables, queues = sum(map(is_variable, kept)), sum(map(is_queue, kept))
             rows.append(
                 [
-                    _task(task.task),
+                    short_task(task.task),
                     container,
                     str(variables),
                     str(queues),
                     str(len(kept) - variables - queues),
-                    _bytes(sum(each.bytes for each in kept)),
+                    bytes_of(sum(each.bytes for each in kept)),
                 ]
             )
     return _table("Containers", columns, rows, most)
@@ -168,11 +206,11 @@ def _variables(snapshot: Snapshot, most: int | None) -> list[Part]:
             if shape is None
             else f"[{', '.join('?' if s is None else str(s) for s in shape)}]"
         )
-        size: Cell = _bytes(variable.bytes)
+        size: Cell = bytes_of(variable.bytes)
         if not variable.initialized:
             size = line(("uninitialized", "yellow"))
         dtype = dtypes.as_dtype(variable.dtype).name
-        rows.append([_task(task.task), _name(variable), dtype, text, size])
+        rows.append([short_task(task.task), _name(variable), dtype, text, size])
     return _table("Variables", columns, rows, most)
 
 
@@ -191,7 +229,7 @@ def queues(
         rates = snapshot.rates.get(queue_key(task, queue))
         rows.append(
             [
-                _task(task.task),
+                short_task(task.task),
                 _name(queue),
                 *([queue.kind] if wide else []),
                 _bar(queue),
@@ -205,12 +243,26 @@ def queues(
     return _table("Queues", columns, rows, most)
 
 
+def _iterators(snapshot: Snapshot, most: int | None) -> list[Part]:
+    """Their stages, the last one first."""
+    columns = ["task", "~iterator", "~stage", ">elements", ">bytes", "waiting"]
+    rows: list[Row] = []
+    for task, each in snapshot.resources:
+        first: list[Cell] = [short_task(task.task), _name(each)]
+        for stage in each.stage:
+            of = f"/{stage.most}" if stage.most else ""
+            held = [f"{stage.elements}{of}", bytes_of(stage.bytes)] if stage.holds else ["", ""]
+            rows.append([*first, stage.label, *held, _waiting(each) if first[0] else ""])
+            first = ["", ""]
+    return _table("Iterators", columns, rows, most)
+
+
 def _others(snapshot: Snapshot, most: int | None) -> list[Part]:
     columns = ["task", "~kind", "~name", "~state"]
     rows: list[Row] = [
-        [_task(task.task), each.kind, _name(each), each.state]
+        [short_task(task.task), each.kind, _name(each), each.state]
         for task, each in snapshot.resources
-        if not is_queue(each) and not is_variable(each)
+        if not is_queue(each) and not is_variable(each) and not is_iterator(each)
     ]
     return _table("Others", columns, rows, most)
 
@@ -246,7 +298,7 @@ def blocked(steps: Sequence[BlockedStep], most: int | None) -> list[Part]:
 # -- cells ----------------------------------------------------------------------------------------
 
 
-def _task(name: str) -> str:
+def short_task(name: str) -> str:
     """Without the replica, which is always 0."""
     return name.removeprefix("/job:").replace("/replica:0", "").replace("/task:", ":")
 
@@ -302,7 +354,8 @@ def _rate(per_s: float) -> str:
     return _thousands(per_s, 1000, ("", "k", "M", "G"))
 
 
-def _bytes(count: int) -> str:
+def bytes_of(count: int) -> str:
+    """As people say it."""
     return _thousands(float(count), 1024, (" B", " KiB", " MiB", " GiB", " TiB"))
 
 
@@ -313,6 +366,15 @@ def _thousands(value: float, base: int, units: Sequence[str]) -> str:
         value /= base
     digits = 0 if unit == units[0] or value >= 100 else 1
     return f"{value:.{digits}f}{unit}"
+
+
+def duration_of(took_s: float) -> str:
+    """Of a step, as people say it."""
+    if took_s < 1e-3:
+        return f"{took_s * 1e6:.0f} µs"
+    if took_s < 1:
+        return f"{took_s * 1e3:.{1 if took_s < 0.1 else 0}f} ms"
+    return seconds(took_s)
 
 
 def _duration(duration_s: float) -> str:

@@ -318,8 +318,8 @@ class Chain(Bijector):
             all(each.is_constant_jacobian for each in self._bijectors),
             validate_args,
             kinds.pop() if kinds else None,
-            _least_of(self._bijectors, "forward_min_event_ndims", "inverse_min_event_ndims"),
-            _least_of(self._bijectors[::-1], "inverse_min_event_ndims", "forward_min_event_ndims"),
+            _least_of(self._bijectors[::-1], "forward_min_event_ndims", "inverse_min_event_ndims"),
+            _least_of(self._bijectors, "inverse_min_event_ndims", "forward_min_event_ndims"),
             name or (f"chain_of_{names}" if names else "identity"),
         )
 

@@ -1,0 +1,1 @@
+"""The page: a cluster in a browser, live.  Loaded only where somebody asks for it; files are served from here."""

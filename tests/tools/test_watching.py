@@ -1,0 +1,164 @@
+"""What is told of two looks at a cluster: rates, latencies, and what has happened in between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.serve.connect import local_servers
+from headrace.tools.inspection.snapshot import Snapshot
+from headrace.tools.inspection.tables import live
+from headrace.tools.inspection.watching import (
+    GONE,
+    LONG_S,
+    OTHER,
+    SLOW,
+    UP,
+    View,
+    Watcher,
+    quantile,
+    state_of,
+)
+from tests.serve.clusters import Cluster, in_process
+
+PS = "/job:ps/replica:0/task:0"
+
+
+@pytest.fixture
+def watcher() -> Iterator[Watcher]:
+    with Watcher("grpc://127.0.0.1:1") as watcher:
+        yield watcher
+
+
+def task(start: int = 1, **fields: object) -> pb.TaskState:
+    return pb.TaskState(task=PS, incarnation=start, **fields)  # type: ignore[arg-type]
+
+
+def seen(watcher: Watcher, at_s: float, *tasks: pb.TaskState) -> View:
+    return watcher.add(Snapshot("grpc://127.0.0.1:1", at_s, list(tasks)), 1000 + at_s)
+
+
+def counts(*bucket: int, counted_s: float = 1.0, failed: int = 0) -> pb.StepCounts:
+    return pb.StepCounts(bucket=bucket, counted_s=counted_s, failed={3: failed} if failed else {})
+
+
+def test_the_first_look_has_no_rates(watcher: Watcher) -> None:
+    figures = seen(watcher, 0, task(parts=counts(5))).figures[PS]
+    assert (figures.state, figures.cpu, figures.parts, figures.passed) == (UP, None, None, {})
+
+
+def test_rates_are_of_what_two_looks_tell(watcher: Watcher) -> None:
+    other = "/job:worker/replica:0/task:0"
+    for number, at_s in enumerate((0.0, 2.0)):
+        view = seen(
+            watcher,
+            at_s,
+            task(
+                process=pb.ProcessState(memory_bytes=7, cpu_s=10 + number),
+                parts=counts(0, 0, 10 * number, counted_s=1 + at_s, failed=number),
+                traffic=[pb.TrafficState(task=other, sent=100 * number, received=50 * number)],
+            ),
+        )
+    figures = view.figures[PS]
+    assert (figures.cpu, figures.memory_bytes) == (0.5, 7)
+    assert figures.passed == {other: (50.0, 25.0)}
+    assert figures.parts is not None
+    assert (figures.parts.per_s, figures.parts.failed_per_s) == (5.0, 0.5)
+    assert figures.parts.median_s == pytest.approx(3e-6)
+
+
+def test_counts_that_began_anew_are_not_compared(watcher: Watcher) -> None:
+    seen(watcher, 0, task(parts=counts(0, 100, counted_s=60)))
+    view = seen(watcher, 1, task(parts=counts(0, 4, counted_s=0.5)))
+    assert view.figures[PS].parts is not None
+    assert view.figures[PS].parts.per_s == 4.0
+
+
+def test_a_restart_is_an_event_and_its_numbers_are_not_compared(watcher: Watcher) -> None:
+    seen(watcher, 0, task(process=pb.ProcessState(cpu_s=100)))
+    seen(watcher, 1, pb.TaskState(task=PS, silent="does not answer", silent_code=14))
+    view = seen(watcher, 2, task(start=2, process=pb.ProcessState(cpu_s=1)))
+    assert (view.figures[PS].cpu, view.figures[PS].restarts) == (None, 1)
+    assert [event.kind for event in watcher.events] == [GONE, "restarted"]
+
+
+def test_a_task_that_answers_again_was_not_restarted(watcher: Watcher) -> None:
+    seen(watcher, 0, task())
+    seen(watcher, 1, pb.TaskState(task=PS, silent="has not answered", silent_code=4))
+    view = seen(watcher, 2, task())
+    assert view.figures[PS].restarts == 0
+    assert [event.kind for event in watcher.events] == [SLOW, UP]
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        (errors.DEADLINE_EXCEEDED, SLOW),
+        (errors.UNAVAILABLE, GONE),
+        (errors.UNIMPLEMENTED, OTHER),
+    ],
+)
+def test_states_of_tasks_that_say_nothing(code: int, state: str) -> None:
+    assert state_of(pb.TaskState(silent="why", silent_code=code)) == state
+
+
+def test_sessions_queues_and_long_waits_are_events_once(watcher: Watcher) -> None:
+    queue = {"name": "q", "component": [pb.DT_FLOAT]}
+    session = pb.SessionState(handle="abcdefghij", client="train.py")
+    blocked = pb.BlockedStepState(session="s", step=1, node="get", op="Op", waited_s=LONG_S)
+    seen(watcher, 0, task(resource=[pb.ResourceState(**queue)]))  # type: ignore[arg-type]
+    for at_s in (1, 2):
+        seen(
+            watcher,
+            at_s,
+            task(
+                resource=[pb.ResourceState(**queue, closed=True)],  # type: ignore[arg-type]
+                session=[session],
+                blocked=[blocked],
+            ),
+        )
+    seen(watcher, 3, task(resource=[pb.ResourceState(**queue, closed=True)]))  # type: ignore[arg-type]
+    texts = [event.text for event in watcher.events]
+    assert texts[0] == "session abcdefgh of train.py began"
+    assert texts[1] == f"queue 'q' of {PS} was closed"
+    assert "has waited 10 s in Op 'get'" in texts[2]
+    assert texts[3] == "session abcdefgh of train.py ended"
+    assert len(texts) == 4
+
+
+def test_quantiles_lie_within_their_bucket() -> None:
+    assert quantile([], 0.5) is None
+    assert quantile([0, 0, 0], 0.5) is None
+    buckets = [0, 0, 50, 0, 50]
+    assert quantile(buckets, 0.5) == pytest.approx(4e-6)
+    assert 8e-6 < (quantile(buckets, 0.95) or 0) < 16e-6
+    assert math.isclose(quantile([1], 1.0) or 0, 1e-6)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setattr(local_servers, "find", lambda address: None)
+    with in_process({"ps": 1, "worker": 1}) as cluster, tf.Graph().as_default():
+        yield cluster
+
+
+def test_a_cluster_counts_its_steps_while_it_is_watched(cluster: Cluster) -> None:
+    with tf.device("/job:ps/task:0"):
+        doubled = tf.Variable(1.0).initializer
+    with tf.Session(cluster.target("worker:0")) as session, Watcher(cluster.target("ps:0")) as w:
+        w.look()
+        for _ in range(10):
+            session.run(doubled)
+        view = w.look()
+    parts = view.figures[PS].parts
+    assert parts is not None
+    assert parts.median_s is not None
+    assert view.point.parts_per_s >= parts.per_s > 0
+    text = str(live(view.snapshot, 120, 40, view))
+    assert "parts/s" in text
+    assert cluster.servers["ps:0"].worker.meter is not None
