@@ -115,7 +115,6 @@ _CONTRIB = {
     "constrained_optimization": "add the constraints to the loss, or project with a variable's constraint=",
     "deprecated": "use tf.summary: scalar, histogram, image, audio, merge",
     "eager": f"{_GRAPHS}; for defun {_DEFUN}",
-    "estimator": "use tf.estimator, which has its heads, hooks and exporters",
     "factorization": "factorize with tf.nn.embedding_lookup and an optimizer of tf.train",
     "ffmpeg": "decode WAV with tf.audio.decode_wav; other sound outside of the graph, fed or by tf.py_func",
     "fused_conv": "use tf.nn.conv2d, tf.nn.bias_add and tf.nn.relu, which run as one where that is faster",
