@@ -76,7 +76,7 @@ estimator-smoke:
 		$(MAKE) --no-print-directory estimator ARGS='-q -k smoke $(ARGS)'; \
 	else echo "left out: $(TENSORFLOW_ESTIMATOR) needs Python 3.11 or 3.10, and there is none"; fi
 
-bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
+bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON) $(if $(ESTIMATOR_PYTHON),$(HEADRACE_ESTIMATOR_ORACLE_PYTHON))
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 # Beside Redis, multiprocessing's managers and plain sockets; what is not installed is left out and named.

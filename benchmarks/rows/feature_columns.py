@@ -71,7 +71,7 @@ def columns_of_csv(tf: Any, bench: Bench) -> None:
         bench.rate([lambda: session.run(total)], BATCH)
 
 
-@row("a step of DNNLinearCombinedClassifier, batches of 256 lines of CSV", estimator=True, faster=2)
+@row("a step of DNNLinearCombinedClassifier, batches of 256 lines of CSV", estimator=True, faster=1)
 def wide_and_deep_step(tf: Any, bench: Bench) -> None:
     """Columns, both models, and an optimizer for each; in a session of its own, without an Estimator's hooks."""
     wide, deep = _columns(tf)

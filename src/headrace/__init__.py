@@ -557,7 +557,8 @@ if TYPE_CHECKING:
         searchsorted,
         sort,
     )
-    from headrace.library.tensor_spec import TensorSpec
+    from headrace.library.tensor_spec import TensorSpec, TypeSpec
+    from headrace.library.type_specs import IndexedSlicesSpec, RaggedTensorSpec, SparseTensorSpec
     from headrace.ops.array.ragged import (
         RaggedTensor,
     )
@@ -652,7 +653,8 @@ else:
                 "grad_pass_through hessians lbeta op_scope parallel_stack "
                 "required_space_to_batch_paddings"
             ),
-            "headrace.library.tensor_spec": "TensorSpec",
+            "headrace.library.tensor_spec": "TensorSpec TypeSpec",
+            "headrace.library.type_specs": "IndexedSlicesSpec RaggedTensorSpec SparseTensorSpec",
             "headrace.library.sorting": (
                 "argsort bincount confusion_matrix histogram_fixed_width "
                 "histogram_fixed_width_bins repeat searchsorted sort"
@@ -720,6 +722,7 @@ __all__ = [
     "HistogramProto",
     "IdentityReader",
     "IndexedSlices",
+    "IndexedSlicesSpec",
     "InteractiveSession",
     "LMDBReader",
     "LogMessage",
@@ -736,6 +739,7 @@ __all__ = [
     "PriorityQueue",
     "QueueBase",
     "RaggedTensor",
+    "RaggedTensorSpec",
     "RandomShuffleQueue",
     "ReaderBase",
     "RegisterGradient",
@@ -746,6 +750,7 @@ __all__ = [
     "SparseConditionalAccumulator",
     "SparseFeature",
     "SparseTensor",
+    "SparseTensorSpec",
     "SparseTensorValue",
     "Summary",
     "SummaryMetadata",
@@ -756,6 +761,7 @@ __all__ = [
     "TensorShape",
     "TensorSpec",
     "TextLineReader",
+    "TypeSpec",
     "UnconnectedGradients",
     "VarLenFeature",
     "Variable",

@@ -114,6 +114,12 @@ IN_TURN = [0, 10, 1, 11, 20, 30, 21, 31, 40, 41]
         (lambda: Dataset.from_generator(range, tf.int32, [], args=(3,)).repeat(2), [0, 1, 2] * 2),
         (
             lambda: Dataset.from_generator(
+                lambda: iter([([], np.float64(2.7)), ([1], np.array(3))]), (tf.int32, tf.int64)
+            ),
+            [([], 2), ([1], 3)],
+        ),
+        (
+            lambda: Dataset.from_generator(
                 lambda: iter([{"a": [1, 2], "b": 3}]), {"a": tf.int32, "b": tf.float32}
             ),
             [{"a": [1, 2], "b": 3.0}],

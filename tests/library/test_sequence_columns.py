@@ -134,6 +134,24 @@ def test_every_kind_of_sequence_is_parsed_as_a_list_of_any_length(tmp_path: Any)
     assert [each.num_buckets for each in kinds[:2]] == [4, 2]
 
 
+def test_weighted_categories_are_not_crossed() -> None:
+    """As in TensorFlow, whose message it is."""
+    weighted = columns.weighted_categorical_column(
+        columns.categorical_column_with_identity("a", 3), "w"
+    )
+    cross = columns.crossed_column([weighted, "b"], 7)
+    features = {
+        "a": words(),
+        "w": numbers([1, 2, 3, 4], [[0, 0], [1, 0], [1, 1], [3, 0]], [5, 2]),
+        "b": ["x"] * 5,
+    }
+    with pytest.raises(ValueError, match="Given column: a_weighted_by_w"):
+        columns.linear_model(features, [cross])
+    one = columns.sequence_categorical_column_with_identity("a", 3)
+    crossed = columns.linear_model(features, [columns.crossed_column([one, "b"], 7)])
+    assert crossed.shape.as_list()[1:] == [1]
+
+
 def refusals() -> list[tuple[Callable[[], Any], type[Exception], str]]:
     plain = columns.categorical_column_with_identity("a", 3)
     one = columns.sequence_categorical_column_with_identity("a", 3)

@@ -40,6 +40,20 @@ def test_steps_that_run_at_once_share_a_batch() -> None:
     assert [each[1].tolist() for each in found] == [[4, 4], [4], [4]]
 
 
+def test_sessions_of_one_server_share_batches() -> None:
+    with tf.Graph().as_default() as graph, tf.train.Server.create_local_server() as server:
+        x, (twice, rows) = doubled()
+
+        def client(fed: list[float]) -> Any:
+            with tf.Session(server.target, graph) as session:
+                return session.run([twice, rows], {x: fed})
+
+        with ThreadPoolExecutor(2) as pool:
+            one, other = pool.map(client, [[1, 2], [3, 4]])
+    assert [one[0].tolist(), other[0].tolist()] == [[2, 4], [6, 8]]
+    assert [one[1].tolist(), other[1].tolist()] == [[4, 4]] * 2
+
+
 def test_a_batch_does_not_wait_longer_than_its_time_and_is_filled_up() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         x, (twice, rows) = doubled(batch_timeout_micros=1, allowed_batch_sizes=[3, 4])

@@ -178,6 +178,36 @@ def test_a_step_is_the_formula(name: str) -> None:
     assert output.shape.as_list() == [BATCH, UNITS]
 
 
+@pytest.mark.parametrize("peepholes", [False, True])
+def test_a_cell_goes_over_windows_of_frequencies(peepholes: bool) -> None:
+    cell = rnn.TimeFreqLSTMCell(
+        UNITS, peepholes, cell_clip=0.9, num_unit_shards=2, feature_size=3, frequency_skip=2
+    )
+    x, state = RNG.normal(size=(BATCH, 8)), RNG.normal(size=(BATCH, 3 * 2 * UNITS))
+    x, state = x.astype(np.float32), state.astype(np.float32)
+    output, new = cell(tf.constant(x), tf.constant(state))
+    assert (output.shape[1], new.shape[1]) == (3 * UNITS, 6 * UNITS)
+    with tf.Session() as session:
+        w = filled(session, "time_freq_lstm_cell")
+        found, found_state = session.run([output, new])
+    kernel, side = np.concatenate((w["W_0"], w["W_1"])), np.zeros((BATCH, UNITS))
+    forget_by, enter_by, leave_by = (w.get(f"W_{gate}_diag", 0.0) for gate in "FIO")
+    outputs, states = [], []
+    for at in range(3):
+        c, h = np.split(state[:, 2 * UNITS * at : 2 * UNITS * (at + 1)], 2, 1)
+        made = np.concatenate((x[:, 2 * at : 2 * at + 3], h, side), 1) @ kernel + w["B"]
+        i, j, f, o = np.split(made, 4, 1)
+        new_c = sigmoid(f + 1 + forget_by * c) * c + sigmoid(i + enter_by * c) * np.tanh(j)
+        new_c = np.clip(new_c, -0.9, 0.9)
+        side = sigmoid(o + leave_by * new_c) * np.tanh(new_c)
+        outputs.append(side)
+        states += [new_c, side]
+    np.testing.assert_allclose(found, np.concatenate(outputs, 1), rtol=2e-5, atol=1e-5)
+    np.testing.assert_allclose(found_state, np.concatenate(states, 1), rtol=2e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="feature_size must be above 0"):
+        rnn.TimeFreqLSTMCell(UNITS, feature_size=9)(tf.constant(x), tf.constant(state))
+
+
 def outputs_of(build: Callable[[Any, Any], Any], lengths: Any) -> Any:
     """Outputs and state along time, and the gradients; variables as drawn from one seed."""
     rng = np.random.default_rng(9)

@@ -46,6 +46,20 @@ CASES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: tf.quantize([1.0], 0.0, 1.0, tf.quint8),
         ("output", "output_min", "output_max"),
     ),
+    "QuantizedAvgPool": (
+        lambda: tf.nn.quantized_avg_pool(
+            tf.placeholder(tf.quint8, [1, 2, 2, 1]), 0.0, 1.0, [1] * 4, [1] * 4, "SAME"
+        ),
+        ("output", "min_output", "max_output"),
+    ),
+    "QuantizedReluX": (
+        lambda: tf.nn.quantized_relu_x(tf.placeholder(tf.quint8), 1.0, 0.0, 1.0),
+        ("activations", "min_activations", "max_activations"),
+    ),
+    "GenerateBoundingBoxProposals": (
+        lambda: tf.image.generate_bounding_box_proposals(*[tf.placeholder(tf.float32)] * 4),
+        ("rois", "roi_probabilities"),
+    ),
     "FakeQuantWithMinMaxVarsGradient": (
         lambda: tf.fake_quant_with_min_max_vars_gradient([1.0], [1.0], 0.0, 1.0),
         _SLOPES,

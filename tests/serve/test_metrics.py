@@ -83,6 +83,37 @@ def test_a_task_says_what_it_has_and_what_it_has_done(cluster: Cluster) -> None:
     assert value(worker, "process_cpu_seconds_total") > 0
 
 
+def test_a_restart_that_was_seen_and_bytes_that_came_are_counted(cluster: Cluster) -> None:
+    with tf.device("/job:ps/task:0"):
+        large = tf.zeros([100_000]) + 1.0
+    with tf.device("/job:worker/task:0"):
+        whole = tf.reduce_sum(large)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(whole)
+        before = metrics_of(cluster.servers["worker:0"])
+        cluster.servers["ps:0"].stop()
+        cluster.start("ps:0")
+        with pytest.raises((tf.errors.AbortedError, tf.errors.UnavailableError)):
+            session.run(whole)
+        after = metrics_of(cluster.servers["worker:0"])
+    assert value(before, "headrace_received_bytes_total", peer="/job:ps/replica:0/task:0") > 4e5
+    assert value(before, "headrace_restarts_seen_total") == 0
+    assert value(after, "headrace_restarts_seen_total") == 1
+
+
+def test_reads_that_are_answered_at_once_are_counted(cluster: Cluster) -> None:
+    with tf.device("/job:ps/task:0"):
+        number = tf.Variable(1.0)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(number.initializer)
+        before = metrics_of(cluster.servers["ps:0"])
+        for _ in range(30):
+            session.run(number)
+        after = metrics_of(cluster.servers["ps:0"])
+    name = "headrace_task_step_seconds_count"
+    assert value(after, name) - value(before, name) == 30
+
+
 def test_scraping_counts_no_step(cluster: Cluster) -> None:
     before = metrics_of(cluster.servers["ps:0"])
     after = metrics_of(cluster.servers["ps:0"])
@@ -114,8 +145,24 @@ def test_counting_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
             assert sum(meter.state().bucket) == 1
             monkeypatch.setattr(meter, "_until_s", 0.0)
             session.run(sums)
-            assert "enter" not in vars(worker)
             assert worker.count_steps(0.0) is None
+            assert "enter" not in vars(worker)
+
+
+def test_counting_ends_by_itself_where_nobody_asks_any_more() -> None:
+    class Task:
+        def enter(self) -> bool:
+            return True
+
+    now = [0.0]
+    task, meter = Task(), Meter(lambda: now[0])
+    meter.want(10.0)
+    meter.put_in(task, "enter")
+    now[0] = 11.0
+    for _ in range(5000):
+        task.enter()
+    assert vars(task) == {}
+    assert meter.over
 
 
 def test_a_meter_has_buckets_of_powers_of_two() -> None:

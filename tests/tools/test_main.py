@@ -77,7 +77,8 @@ def test_without_a_command_the_overview_goes_to_stderr() -> None:
         ("dmeo", "there is no command 'dmeo'; did you mean 'demo'?"),
         (
             "xyzzy",
-            "there is no command 'xyzzy'; there are check, demo, explain, inspect, launch, run, serve, top.",
+            "there is no command 'xyzzy'; there are check, dashboard, demo, explain, health, inspect, "
+            "k8s, launch, profile, run, serve, token, top.",
         ),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from headrace.tools.profiling.recording import Fill, Recording
 from headrace.tools.profiling.steps import Doing, Kind, Part, Step, kinds
 from headrace.tools.profiling.trace import chrome_trace
 from tests.serve.clusters import Cluster, in_process
+from tests.serve.meanwhile import running_again_and_again
 
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
 MS = 1_000_000
@@ -171,22 +171,11 @@ def test_a_running_session_is_traced_and_then_left_alone(cluster: Cluster, tmp_p
         total = tf.Variable(tf.zeros([50]))
     with tf.device("/job:worker/task:0"):
         step = total.assign_add(tf.ones([50]) * 2.0, name="train")
-    stop = threading.Event()
+    path = tmp_path / "trace.json"
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(total.initializer)
-
-        def train() -> None:
-            while not stop.is_set():
-                session.run(step)
-
-        thread = threading.Thread(target=train)
-        thread.start()
-        try:
-            path = tmp_path / "trace.json"
+        with running_again_and_again(session, step):
             code, out, err = run(cluster.target("ps:0"), "--steps", "3", "-o", str(path))
-        finally:
-            stop.set()
-            thread.join()
     assert (code, err) == (ExitCode.OK, "")
     assert "that end with 'train'" in out
     events = json.loads(path.read_text())["traceEvents"]

@@ -19,6 +19,7 @@ from headrace.run.thread_group import ThreadGroup
 from headrace.tools.lifeline import Lifeline
 from headrace.tools.serve import allow_many_connections
 from tests.ports import own_ports
+from tests.serve.http.asking import ask
 
 
 def served(address: str, *more: str, fd: int | None = None) -> Any:
@@ -145,3 +146,21 @@ def test_a_port_that_is_taken_has_an_exit_code_of_its_own() -> None:
             out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (75, "")
     assert f"headrace serve: cannot serve at {address}: " in err
+
+
+def test_it_serves_metrics_and_the_page_until_a_signal(address: str) -> None:
+    with served(address, "--metrics", "0", "--dashboard", "0", "--grace", "0") as process:
+        assert ready(process).startswith("serving ")
+        metrics, page = (ready(process).split()[-1] for _ in range(2))
+        assert "headrace_task_info" in ask(metrics).text
+        (task,) = json.loads(ask(f"{page}state.json").text)["tasks"]
+        assert (task["name"], task["state"]) == ("local:0", "up")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_a_page_that_cannot_be_served_ends_it(address: str) -> None:
+    with served(address, "--dashboard", "0.0.0.0:0") as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "the page does not listen on 0.0.0.0" in err

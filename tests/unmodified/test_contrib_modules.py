@@ -45,7 +45,7 @@ def test_modules_that_are_not_there_say_what_to_use() -> None:
         ("slim", "nets", r"tensorflow/models \(research/slim/nets\)"),
         ("slim", "tfexample_decoder", "tf.parse_single_example"),
         ("layers", "real_valued_column", "tf.feature_column"),
-        ("rnn", "GridLSTMCell", "tf.split"),
+        ("rnn", "GridLSTMCell", "TimeFreqLSTMCell"),
         ("opt", "DropStaleGradientOptimizer", "tf.train.SyncReplicasOptimizer"),
         ("opt", "AGNOptimizer", "tf.train.SyncReplicasOptimizer"),
         ("training", "batch_sequences_with_states", "bucket_by_sequence_length"),

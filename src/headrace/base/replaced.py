@@ -211,11 +211,8 @@ _CONTRIB_NAMES = {
     ),
     "slim.nets": "they went to the repository tensorflow/models (research/slim/nets), and run on tf.contrib.slim",
     **dict.fromkeys(
-        [
-            f"rnn.{name}"
-            for name in ("GridLSTMCell", "BidirectionalGridLSTMCell", "TimeFreqLSTMCell")
-        ],
-        "cut the frequencies into pieces with tf.split, and run a cell of tf.nn.rnn_cell over them",
+        [f"rnn.{name}" for name in ("GridLSTMCell", "BidirectionalGridLSTMCell")],
+        "use tf.contrib.rnn.TimeFreqLSTMCell, or cut the frequencies into pieces with tf.split",
     ),
     "rnn.NTMCell": "use a cell with tf.contrib.seq2seq.AttentionWrapper",
     "opt.GGTOptimizer": "use tf.train.AdagradOptimizer",
@@ -278,6 +275,9 @@ ELSEWHERE: Final[dict[str, str]] = {
     "contrib.compiler": "headrace compiles its steps by itself; leave the scope out",
     "python.compiler": "headrace compiles its steps by itself; leave the call out",
     "function": _FUNCTIONS,
+    "wrap_function": _GRAPHS,
+    "py_function": "its function gets eager tensors; use tf.py_func or tf.numpy_function, which pass arrays",
+    "vectorized_map": "use tf.map_fn, or the operation on the whole batch",
     "GradientTape": _GRAPHS,
     "Module": "use tf.variable_scope and tf.make_template",
     "contrib.distribute": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +31,9 @@ _KINDS: Final = {
     "bytes_list": dtypes.string,
 }
 _FIELDS: Final = {dtype: kind for kind, dtype in _KINDS.items()}
+_VALUES: Final = {dtype: attrgetter(f"{kind}.value") for kind, dtype in _KINDS.items()}
+"""What gives the values of a feature."""
+_SEVERAL: Final = 6  # of each of many examples
 _MANY: Final = 16  # from so many floats on it pays to take them from their serialized form
 
 
@@ -154,22 +159,17 @@ def _all_there(features: Sequence[Mapping[str, Any]], spec: DenseSpec, size: int
     """All values, flat, if every example has as many as it should; else None, and it has to be looked at."""
     if not size:
         return None
-    key, kind = spec.key, _FIELDS[spec.dtype]
-    flat: list[Any] = []
-    packed: list[Array] = []
-    many = spec.dtype is dtypes.float32 and size >= _MANY
-    for each in features:
-        feature = each.get(key)
-        if feature is None:
-            return None
-        values = getattr(feature, kind).value
-        if len(values) != size:
-            return None
-        if many:
-            packed.append(_vector(values, spec.dtype, feature))
-        else:
-            flat.extend(values)
-    return _joined(packed, spec.dtype) if many else _vector(flat, spec.dtype)
+    found: list[Any] = [each.get(spec.key) for each in features]
+    try:
+        values = list(map(_VALUES[spec.dtype], found))
+    except AttributeError:  # of a feature that is missing
+        return None
+    if not values or set(map(len, values)) != {size}:
+        return None
+    if spec.dtype is dtypes.float32 and size >= _SEVERAL:
+        packed = [each.float_list.SerializeToString()[-4 * size :] for each in found]
+        return np.frombuffer(bytearray(b"".join(packed)), "<f4")
+    return _vector(list(chain.from_iterable(values)), spec.dtype)
 
 
 def _zero(dtype: dtypes.DType) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.limits import EXPANDED_BYTES, Growth
-from headrace.codec import plain_png
+from headrace.codec import plain_jpeg, plain_png
 
 Array = np.ndarray[Any, Any]
 
@@ -178,6 +178,10 @@ def decode_jpeg(content: bytes, channels: int, ratio: int = 1, truncated: bool =
         raise errors.invalid_argument(f"a JPEG has 1 or 3 channels, and {channels} are wanted")
     if truncated:
         content += b"\xff\xd9"
+    if ratio == 1:
+        plain = plain_jpeg.decoded(pillow(), content)
+        if plain is not None and channels in (0, plain.shape[2], 3):
+            return _with_channels(plain, channels)
     with _reading("JPEG", content) as opened:
         size = tuple(-(-side // ratio) for side in opened.size)
         opened.draft("L" if channels == 1 else None, [max(1, s // ratio) for s in opened.size])

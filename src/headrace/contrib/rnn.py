@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         InputProjectionWrapper,
         OutputProjectionWrapper,
     )
+    from headrace.library.contrib.time_frequency import TimeFreqLSTMCell
     from headrace.library.rnn.cells import (
         BasicLSTMCell,
         BasicRNNCell,
@@ -104,6 +105,7 @@ else:
                 "AttentionCellWrapper Conv1DLSTMCell Conv2DLSTMCell Conv3DLSTMCell ConvLSTMCell "
                 "EmbeddingWrapper HighwayWrapper InputProjectionWrapper OutputProjectionWrapper"
             ),
+            "headrace.library.contrib.time_frequency": "TimeFreqLSTMCell",
             "headrace.library.rnn.cells": "BasicLSTMCell BasicRNNCell GRUCell LSTMCell LSTMStateTuple RNNCell",
             "headrace.library.rnn.loops": "static_bidirectional_rnn static_rnn",
             "headrace.library.rnn.raw_loops": "static_state_saving_rnn",
@@ -153,6 +155,7 @@ __all__ = [
     "RNNCell",
     "ResidualWrapper",
     "SRUCell",
+    "TimeFreqLSTMCell",
     "TimeReversedFusedRNN",
     "UGRNNCell",
     "WeightNormLSTMCell",

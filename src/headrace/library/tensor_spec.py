@@ -1,5 +1,6 @@
-"""`tf.TensorSpec`, and `tf.contrib.framework.BoundedTensorSpec`: what is known of a tensor that is not there yet.
+"""`tf.TensorSpec`, `tf.contrib.framework.BoundedTensorSpec`, and the base of all specifications.
 
+A specification says what is known of values that are not there yet.
 Called by: programs.  Threads: any; a specification does not change.
 Source: behaviour of TensorFlow, which the oracle shows
 """
@@ -14,10 +15,36 @@ from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
 from headrace.graph.tensor import Tensor
 
-__all__ = ["BoundedTensorSpec", "TensorSpec"]
+__all__ = ["BoundedTensorSpec", "TensorSpec", "TypeSpec"]
 
 
-class TensorSpec:
+class TypeSpec:
+    """What is known of values that are not there yet; the base of all specifications."""
+
+    __slots__ = ()
+
+    @property
+    def value_type(self) -> type:
+        """Of what values this is the specification."""
+        raise NotImplementedError(f"{type(self).__name__}.value_type")
+
+    def _serialize(self) -> tuple[Any, ...]:
+        raise NotImplementedError(f"{type(self).__name__}._serialize")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._serialize() == other._serialize()
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, repr(self)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._serialize()))})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._serialize()
+
+
+class TensorSpec(TypeSpec):
     """A shape, a dtype and a name; equal where all three are."""
 
     __slots__ = ("_dtype", "_name", "_shape")
@@ -49,6 +76,11 @@ class TensorSpec:
     def dtype(self) -> Any:
         """The type of the elements."""
         return self._dtype
+
+    @property
+    def value_type(self) -> type:
+        """Tensor."""
+        return Tensor
 
     @property
     def name(self) -> str | None:

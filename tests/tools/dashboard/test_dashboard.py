@@ -7,6 +7,8 @@ import http.client
 import io
 import json
 import re
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ from headrace.tools.main import main
 from tests.ports import own_ports
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.http.asking import ask
+from tests.serve.meanwhile import running_again_and_again
 from tests.waiting_steps import WaitingSteps, waiting_steps  # noqa: F401  (a fixture)
 
 OPEN = Security()
@@ -194,6 +197,16 @@ def test_nobody_looks_when_no_page_is_open(cluster: Cluster, dashboard: Dashboar
     again.close()  # type: ignore[attr-defined]
 
 
+def test_a_page_that_was_closed_is_not_looked_for(dashboard: Dashboard) -> None:
+    events = Events(dashboard.url)
+    assert [events.next()[0] for _ in range(2)] == ["past", "view"]
+    thread = dashboard._feed._thread
+    assert thread is not None
+    events.close()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
 def test_a_cluster_that_is_gone_is_told_and_looked_for_again(
     cluster: Cluster, opened: Events
 ) -> None:
@@ -218,21 +231,10 @@ def test_a_trace_is_asked_for_on_purpose(cluster: Cluster, dashboard: Dashboard)
     with tf.device("/job:ps/task:0"):
         total = tf.Variable(tf.zeros([50]))
         step = total.assign_add(tf.ones([50]), name="train")
-    stop = threading.Event()
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(total.initializer)
-
-        def train() -> None:
-            while not stop.is_set():
-                session.run(step)
-
-        thread = threading.Thread(target=train)
-        thread.start()
-        try:
+        with running_again_and_again(session, step):
             answer = ask(f"{dashboard.url}trace.json?steps=2", {ASKS: "1"})
-        finally:
-            stop.set()
-            thread.join()
     found = json.loads(answer.text)
     assert found["traced"] >= 2
     assert "that end with 'train'" in "\n".join(found["report"])
@@ -284,3 +286,21 @@ def test_a_taken_port_has_its_own_exit_code() -> None:
             page("grpc://127.0.0.1:1", place)
     assert caught.value.code == ExitCode.ADDRESS_IN_USE
     assert isinstance(caught.value.__cause__, errors.UnknownError)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_the_command_serves_until_a_signal(number: signal.Signals, status: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace.tools.main", "dashboard", "grpc://127.0.0.1:1", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        assert ask(url).status == 200
+        process.send_signal(number)
+        assert process.wait(60) == status
+    finally:
+        process.kill()
+        process.communicate()

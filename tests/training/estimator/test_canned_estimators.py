@@ -151,6 +151,24 @@ def test_large_variables_are_cut_into_a_part_for_each_parameter_server(
     assert model.get_variable_value("linear/linear_model/city/weights").shape == (300_000, 1)
 
 
+def test_logits_of_features_are_functions_that_a_model_fn_may_call() -> None:
+    experimental = E.experimental
+    wide = experimental.linear_logit_fn_builder(2, [AGES, CITY])
+    deep = experimental.dnn_logit_fn_builder((2, 3), [4], [AGE], tf.nn.relu, 0.5, None)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        features, _ = rows()().make_one_shot_iterator().get_next()
+        found = [experimental.call_logit_fn(wide, features, "train", {}, None)]
+        with tf.variable_scope("again"):
+            found.append(wide(features))
+        found += deep(features, "train")
+        sess.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        assert [each.shape for each in sess.run(found)] == [(3, 2), (3, 2), (3, 2), (3, 3)]
+        tags = [each.name for each in tf.get_collection(tf.GraphKeys.SUMMARIES)]
+        assert {"bias:0", "again/bias:0", "again/fraction_of_zero_weights:0"} <= set(tags)
+    with pytest.raises(ValueError, match="must include features argument"):
+        experimental.call_logit_fn(lambda mode: mode, {}, "train", {}, None)
+
+
 def test_metrics_are_added_to_those_of_an_estimator(tmp_path: Path) -> None:
     classifier = E.LinearClassifier([CITY], str(tmp_path))
 

@@ -80,6 +80,36 @@ def test_a_program_for_tpus_trains_without_them(tmp_path: Path) -> None:
     assert "examples/sec" in scalars(tmp_path / "model")
 
 
+def test_params_may_be_hparams_and_a_class_of_ones_own_may_override(tmp_path: Path) -> None:
+    class Own(T.TPUEstimator):  # type: ignore[misc, name-defined]
+        def evaluate(self, input_fn: Any, **more: Any) -> Any:
+            return super().evaluate(input_fn, steps=2, **more)
+
+    params = tf.contrib.training.HParams(events=str(tmp_path / "events"), batch_size_seen=0)
+    seen = []
+
+    def watched(params: Any) -> Any:
+        seen.append(params.batch_size)
+        return input_fn({"batch_size": params.batch_size})
+
+    def of_hparams(features: Any, labels: Any, mode: str, params: Any) -> Any:
+        assert params.use_tpu is False
+        return model_fn(features, labels, mode, params.values())
+
+    estimator = Own(
+        of_hparams,
+        str(tmp_path / "model"),
+        T.RunConfig(),
+        params,
+        use_tpu=False,
+        train_batch_size=4,
+        eval_batch_size=2,
+    )
+    estimator.train(watched, steps=1)
+    assert estimator.evaluate(watched)["size"] == 2.0
+    assert seen == [4, 2]
+
+
 def test_tpus_are_refused_with_what_to_say_instead(tmp_path: Path) -> None:
     with pytest.raises(tf.errors.UnimplementedError, match="use_tpu=False"):
         made(tmp_path, use_tpu=True)

@@ -163,15 +163,20 @@ def _leaves(structure: Any, values: Any) -> list[Any]:
 
 
 def _array(value: Any, dtype: Any) -> Any:
-    if dtype is dtypes.string:
-        array = np.asarray(value)
-        if array.dtype.kind not in "SUO":
-            raise TypeError
-        return array
+    """As an array of the dtype: NumPy's are cast; Python's are not, where something would be lost, nor to bools.
+
+    Raises TypeError; ValueError for rows of different lengths.
+    """
     array = np.asarray(value)
-    if array.dtype.kind in "SUO":
+    if not array.size:
+        return np.empty(array.shape, dtype.np)
+    texts = array.dtype.kind in "SUO"
+    if texts is not (dtype is dtypes.string):
         raise TypeError
-    cast = array.astype(dtype.np)
-    if array.dtype.kind == "f" and dtype.is_integer:
-        raise TypeError
-    return cast
+    if texts:
+        return array
+    if not isinstance(value, (np.ndarray, np.generic)):
+        kind = array.dtype.kind
+        if (dtype.is_integer and kind == "f") or (dtype is dtypes.bool and kind != "b"):
+            raise TypeError
+    return array.astype(dtype.np)

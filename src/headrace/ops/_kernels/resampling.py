@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ Array = np.ndarray[Any, Any]
 F = np.float32
 
 _STEPS = 1 << 10  # of the table of cubic weights
+_FEW = 8
+_KEPT = 1 << 12  # outputs along an axis whose places are kept
 
 
 class Taps(NamedTuple):
@@ -99,26 +102,93 @@ def linear(size: int, out: int, align_corners: bool, half_pixel: bool) -> Linear
     return Linear(lower, upper, at - floor)
 
 
-def bilinear(x: Array, rows: Linear, columns: Linear) -> Array:
+class Between(NamedTuple):
+    """As `Linear`, of an axis whose elements are `each` numbers that lie side by side: an index for each number.
+
+    upper: None where all are the lower ones.  level: all are as far as the lower ones.  wanted: all inputs that are
+    used, and lower_at, upper_at: the indices among those; None where nearly all are.
+    """
+
+    lower: Array
+    upper: Array | None
+    share: Array
+    level: bool
+    wanted: Array | None = None
+    lower_at: Array | None = None
+    upper_at: Array | None = None
+
+
+_Places = tuple[int, int, bool, bool]
+"""Size, outputs, align_corners and half_pixel_centers."""
+
+
+def _spread(line: Linear, each: int) -> Between:
+    """See `Between`."""
+    parts = np.arange(each)
+    lower, upper = ((at[:, None] * each + parts).ravel() for at in (line.lower, line.upper))
+    same = np.array_equal(lower, upper)
+    return Between(
+        lower, None if same else upper, np.repeat(line.share, each), not line.share.any()
+    )
+
+
+@lru_cache(maxsize=256)
+def _columns(places: _Places, channels: int) -> Between:
+    return _spread(linear(*places), channels)
+
+
+@lru_cache(maxsize=256)
+def _rows(places: _Places) -> Between:
+    line = _spread(linear(*places), 1)
+    upper = line.lower if line.upper is None else line.upper
+    wanted, where = np.unique(np.concatenate((line.lower, upper)), return_inverse=True)
+    if len(wanted) == places[0]:
+        return line
+    count = len(line.lower)
+    return line._replace(wanted=wanted, lower_at=where[:count], upper_at=where[count:])
+
+
+def bilinear(x: Array, rows: _Places, columns: _Places) -> Array:
     """float32 [n, out rows, out columns, c] of x [n, h, w, c], in the order of operations of TensorFlow."""
-    wanted, where = np.unique(np.concatenate((rows.lower, rows.upper)), return_inverse=True)
-    if len(wanted) < x.shape[1]:
-        x = x[:, wanted]
-        rows = Linear(where[: len(rows.lower)], where[len(rows.lower) :], rows.share)
+    small = max(rows[1], columns[1]) <= _KEPT
+    line = _rows(rows) if small else _rows.__wrapped__(rows)
+    lower, upper = line.lower, line.upper
+    exact = x.dtype.kind in "iu"
+    if line.wanted is not None:
+        assert line.lower_at is not None
+        x = x[:, line.wanted]
+        lower, upper = line.lower_at, None if upper is None else line.upper_at
     if x.dtype != F:
         x = x.astype(F)
-    wide = _between(x, columns, 2)
-    return _between(wide, rows, 1)
+    count, height, width, channels = x.shape
+    together = (
+        channels if channels <= _FEW else 1
+    )  # inner loops over few numbers take longer than those
+    across = _columns(columns, together) if small else _columns.__wrapped__(columns, together)
+    x = x.reshape(count, height, width * together, channels // max(together, 1))
+    share = across.share.reshape(-1, 1)
+    wide = _mixed(x, across.lower, across.upper, across, share, exact, 2)
+    made = _mixed(wide, lower, upper, line, line.share.reshape(-1, 1, 1), exact, 1)
+    return made.reshape(count, len(line.lower), columns[1], channels)
 
 
-def _between(x: Array, line: Linear, axis: int) -> Array:
-    first = np.take(x, line.lower, axis=axis)
-    second = np.take(x, line.upper, axis=axis)
-    share = line.share.reshape([-1 if at == axis else 1 for at in range(x.ndim)])
-    second -= first
-    second *= share
-    second += first
-    return second
+def _mixed(
+    x: Array,
+    lower: Array,
+    upper: Array | None,
+    line: Between,
+    share: Array,
+    exact: bool,
+    axis: int = 2,
+) -> Array:
+    """lower + (upper - lower) * share; exact: there is nothing that is not finite."""
+    first = np.take(x, lower, axis=axis)
+    if exact and line.level:
+        return first
+    found: Array = (first if upper is None else np.take(x, upper, axis=axis)) - first
+    found *= share
+    found += first
+    return found
 
 
 def nearest(size: int, out: int, align_corners: bool, half_pixel: bool) -> Array:

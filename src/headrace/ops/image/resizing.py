@@ -143,8 +143,8 @@ def resize_bilinear_op(
     check_centers(align_corners, half_pixel_centers)
     height, width = checked_size(images, size)
     made = np.empty((len(images), height, width, images.shape[3]), np.float32)
-    rows = resampling.linear(images.shape[1], height, align_corners, half_pixel_centers)
-    columns = resampling.linear(images.shape[2], width, align_corners, half_pixel_centers)
+    rows = images.shape[1], height, align_corners, half_pixel_centers
+    columns = images.shape[2], width, align_corners, half_pixel_centers
 
     def some(which: slice) -> None:
         made[which] = resampling.bilinear(images[which], rows, columns)

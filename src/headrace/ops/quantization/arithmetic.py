@@ -15,7 +15,7 @@ from headrace.base import dtypes, errors
 from headrace.base.dtypes import qint8, qint32, quint8
 from headrace.base.shapes import Shape, text
 from headrace.base.traits import ALIASES
-from headrace.graph.registry import op
+from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, broadcast
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.shapes import reshape_op, reshape_shape
@@ -267,6 +267,10 @@ def quantized_bias_add_op(
 # -- rectifiers -------------------------------------------------------------------------------
 
 
+_ACTIVATIONS: Final = "activations: out_type; min_activations: float; max_activations: float"
+_RECTIFIER_TYPES: Final = f"Tinput: {TYPES}; out_type: {TYPES} = DT_QUINT8"
+
+
 def _activation_shapes(c: ShapeContext) -> list[Shape]:
     scalar_ends(c, "min_features", "max_features")
     return with_range(c.shape("features"))
@@ -284,56 +288,45 @@ def _rectified(
     return quantized(found, kind), low, high
 
 
-@op(
-    "QuantizedRelu",
-    inputs="features: Tinput; min_features: float; max_features: float",
-    outputs="activations: out_type; min_activations: float; max_activations: float",
-    attrs=f"Tinput: {TYPES}; out_type: {TYPES} = DT_QUINT8",
-    shape=_activation_shapes,
-    traits={ALIASES},
-)
-def quantized_relu_op(
-    xp: Any,
-    features: Array,
-    min_features: Array,
-    max_features: Array,
-    *,
-    Tinput: dtypes.DType,
-    out_type: dtypes.DType,
-) -> Result:
-    """What lies below 0 becomes what stands for 0; the range stays.
+def _rectifier(name: str, most: float | None, doc: str) -> OpSpec:
+    """An op of features and their range alone."""
+
+    def kernel(
+        xp: Any,
+        features: Array,
+        min_features: Array,
+        max_features: Array,
+        *,
+        Tinput: dtypes.DType,
+        out_type: dtypes.DType,
+    ) -> Result:
+        return _rectified(name, features, min_features, max_features, Tinput, out_type, most)
+
+    kernel.__doc__ = f"""{doc}; the range stays.
 
     features: quint8 or qint32, as out_type; ends [].  Raises InvalidArgument (shapes, types).
     """
-    return _rectified("QuantizedRelu", features, min_features, max_features, Tinput, out_type, None)
+    return op(
+        name,
+        inputs="features: Tinput; min_features: float; max_features: float",
+        outputs=_ACTIVATIONS,
+        attrs=_RECTIFIER_TYPES,
+        shape=_activation_shapes,
+        traits={ALIASES},
+    )(kernel)
 
 
-@op(
-    "QuantizedRelu6",
-    inputs="features: Tinput; min_features: float; max_features: float",
-    outputs="activations: out_type; min_activations: float; max_activations: float",
-    attrs=f"Tinput: {TYPES}; out_type: {TYPES} = DT_QUINT8",
-    shape=_activation_shapes,
-    traits={ALIASES},
+quantized_relu_op = _rectifier("QuantizedRelu", None, "What lies below 0 becomes what stands for 0")
+quantized_relu6_op = _rectifier(
+    "QuantizedRelu6", 6.0, "What lies below 0 becomes 0, above 6 becomes 6"
 )
-def quantized_relu6_op(
-    xp: Any,
-    features: Array,
-    min_features: Array,
-    max_features: Array,
-    *,
-    Tinput: dtypes.DType,
-    out_type: dtypes.DType,
-) -> Result:
-    """As QuantizedRelu, and what lies above 6 becomes what stands for 6.  Raises InvalidArgument (shapes, types)."""
-    return _rectified("QuantizedRelu6", features, min_features, max_features, Tinput, out_type, 6.0)
 
 
 @op(
     "QuantizedReluX",
     inputs="features: Tinput; max_value: float; min_features: float; max_features: float",
-    outputs="activations: out_type; min_activations: float; max_activations: float",
-    attrs=f"Tinput: {TYPES}; out_type: {TYPES} = DT_QUINT8",
+    outputs=_ACTIVATIONS,
+    attrs=_RECTIFIER_TYPES,
     shape=_activation_shapes,
     traits={ALIASES},
 )

@@ -16,7 +16,7 @@ from headrace.base import dtypes, errors
 from headrace.base.dtypes import float32, qint8, qint32, quint8
 from headrace.base.shapes import Shape
 from headrace.base.traits import ALIASES, SHARES
-from headrace.graph.registry import op
+from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels import resampling
@@ -150,58 +150,38 @@ def _pooled(
     return quantized(made if largest else np.rint(made), kind), low, high
 
 
-@op(
-    "QuantizedAvgPool",
-    inputs="input: T; min_input: float; max_input: float",
-    outputs="output: T; min_output: float; max_output: float",
-    attrs=f"T: {TYPES}; ksize: list(int); strides: list(int); {_PADDING}",
-    shape=_pool_shapes,
-    traits={ALIASES, SHARES},
-)
-def quantized_avg_pool_op(
-    xp: Any,
-    x: Array,
-    min_input: Array,
-    max_input: Array,
-    *,
-    T: dtypes.DType,
-    ksize: list[int],
-    strides: list[int],
-    padding: bytes,
-) -> Result:
-    """The mean under each window of x [n, h, w, c], halves to even: [n, h', w', c]; and the range, which stays.
+def _pool(name: str, doc: str) -> OpSpec:
+    def kernel(
+        xp: Any,
+        x: Array,
+        min_input: Array,
+        max_input: Array,
+        *,
+        T: dtypes.DType,
+        ksize: list[int],
+        strides: list[int],
+        padding: bytes,
+    ) -> Result:
+        attrs = {"ksize": ksize, "strides": strides, "padding": padding}
+        return _pooled(name, x, min_input, max_input, T, **attrs)
 
-    x quint8 or qint8; ends [].  Raises InvalidArgument (shapes, types), Unimplemented (windows over batch or channels).
+    kernel.__doc__ = f"""{doc} under each window of x [n, h, w, c]: [n, h', w', c]; and the range, which stays.
+
+    x quint8 or qint8; ends [].
+    Raises InvalidArgument (shapes, types), Unimplemented (windows over batch or channels).
     """
-    attrs = {"ksize": ksize, "strides": strides, "padding": padding}
-    return _pooled("QuantizedAvgPool", x, min_input, max_input, T, **attrs)
+    return op(
+        name,
+        inputs="input: T; min_input: float; max_input: float",
+        outputs="output: T; min_output: float; max_output: float",
+        attrs=f"T: {TYPES}; ksize: list(int); strides: list(int); {_PADDING}",
+        shape=_pool_shapes,
+        traits={ALIASES, SHARES},
+    )(kernel)
 
 
-@op(
-    "QuantizedMaxPool",
-    inputs="input: T; min_input: float; max_input: float",
-    outputs="output: T; min_output: float; max_output: float",
-    attrs=f"T: {TYPES}; ksize: list(int); strides: list(int); {_PADDING}",
-    shape=_pool_shapes,
-    traits={ALIASES, SHARES},
-)
-def quantized_max_pool_op(
-    xp: Any,
-    x: Array,
-    min_input: Array,
-    max_input: Array,
-    *,
-    T: dtypes.DType,
-    ksize: list[int],
-    strides: list[int],
-    padding: bytes,
-) -> Result:
-    """The largest value under each window of x [n, h, w, c]: [n, h', w', c]; and the range, which stays.
-
-    x quint8 or qint8; ends [].  Raises as QuantizedAvgPool.
-    """
-    attrs = {"ksize": ksize, "strides": strides, "padding": padding}
-    return _pooled("QuantizedMaxPool", x, min_input, max_input, T, **attrs)
+quantized_avg_pool_op = _pool("QuantizedAvgPool", "The mean, halves to even,")
+quantized_max_pool_op = _pool("QuantizedMaxPool", "The largest value")
 
 
 # -- another size -----------------------------------------------------------------------------

@@ -135,8 +135,8 @@ def column_bytes(column: Column) -> int:
     if column.dtype != object:
         return column.nbytes
     some = column.reshape(-1)[:16].tolist()
-    each = sum(map(value_bytes, some)) // max(1, len(some))
-    return column.size * each
+    total = sum([len(v) if type(v) is bytes else value_bytes(v) for v in some])
+    return column.size * total // max(1, len(some))
 
 
 def value_bytes(value: Any) -> int:

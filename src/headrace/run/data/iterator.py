@@ -58,7 +58,7 @@ FAIL: Final = 2
 
 AHEAD_MOST: Final = 64
 AHEAD_BYTES: Final = 1 << 18
-AHEAD_S: Final = 200e-6
+AHEAD_S: Final = 1e-3
 """Elements that are taken from the chain before they are asked for: so many, so large, and as fast as that."""
 
 log = logging.getLogger("headrace")

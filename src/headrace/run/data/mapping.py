@@ -23,7 +23,7 @@ from headrace.run.data.positions import failure_of, failure_tree
 from headrace.run.data.stage import Blocked, Iteration, Position, Stage
 from headrace.run.pending import Pending
 
-_QUICK_S: Final = 5e-4
+_QUICK_S: Final = 3e-4
 _CALLS_OF_MEAN: Final = 16
 
 

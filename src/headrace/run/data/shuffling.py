@@ -143,11 +143,37 @@ class Shuffle(Stage):
 
     def _exchanged(self, chunk: Chunk) -> Chunk:
         """As many out as come in, one by one."""
+        rows = self._table.put(chunk)
+        start, stop = self._slices[0]
+        alone = len(self._slices) == 1
+        if len(self._ring) == self._size and (alone or stop - start >= len(rows)):
+            return self._table.take(self._drawn_from_oldest(rows, alone))
         out = []
-        for row in self._table.put(chunk):
+        for row in rows:
             self._append(row)
             out.append(self._leaves())
         return self._table.take(out)
+
+    def _drawn_from_oldest(self, rows: list[int], alone: bool) -> list[int]:
+        """What `_leaves` gives after each of `rows` was appended, where the oldest pass lasts for all of them.
+
+        alone: it is the latest, too, so that it stays as long as the buffer.
+        """
+        ring, size, count = self._ring, self._size, len(rows)
+        oldest, latest = self._slices[0], self._slices[-1]
+        start, end = oldest[0], latest[1]
+        lengths = size if alone else oldest[1] - start - np.arange(count)
+        out = []
+        for row, at in zip(rows, (self._random.many(count) % lengths).tolist(), strict=True):
+            ring[end % size] = row
+            first, drawn = start % size, (start + at) % size
+            out.append(ring[drawn])
+            ring[drawn] = ring[first]
+            start += 1
+            end += 1
+        latest[1], oldest[0] = end, start
+        self._drawn += count
+        return out
 
     def _drawn_out(self, most: int) -> Chunk:
         return self._table.take([self._leaves() for _ in range(min(most, self._count))])

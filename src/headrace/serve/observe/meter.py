@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -18,15 +19,18 @@ from headrace.codec import protos as pb
 BUCKETS = 40
 """Number n: what took less than 2^n microseconds, and no less than 2^(n-1); the last one has all above: six days."""
 
+_MOST_ENDED = 1024
+
 Function = Callable[..., Any]
 
 
 class Meter:
-    """See the module header.  None that a function returns means that it has done nothing, and is not counted."""
+    """See the module header.  Functions are called without keywords; None means that they have done nothing."""
 
     def __init__(self, clock_s: Callable[[], float] = time.perf_counter) -> None:
         self._clock_s = clock_s
         self._lock = threading.Lock()
+        self._ended: deque[float] = deque()  # how long steps took that are in no bucket yet
         self._buckets = [0] * BUCKETS
         self._sum_s = 0.0
         self._failed: dict[int, int] = {}
@@ -40,22 +44,24 @@ class Meter:
         self._until_s = max(self._until_s, self._clock_s() + for_s)
 
     def put_in(self, owner: Any, *names: str) -> None:
-        """Have calls of these methods of an object counted."""
+        """Have calls of these methods of an object counted, which knows this as its `meter` meanwhile."""
         with self._lock:
             if self._over:
                 return
             self._places.append((owner, names))
+            owner.meter = self
             for name in names:
                 setattr(owner, name, self._around(getattr(owner, name)))
 
     def keep(self, owners: Collection[Any]) -> None:
         """Hold no others than these: the rest is not used any more."""
+        kept = {id(owner) for owner in owners}
         with self._lock:
-            self._places = [place for place in self._places if place[0] in owners]
+            self._places = [place for place in self._places if id(place[0]) in kept]
 
     @property
     def over(self) -> bool:
-        """Whether it counts no more.  It is found out by whoever asks, or by the next step."""
+        """Whether it counts no more.  It is found out by whoever asks, or after some more steps."""
         if self._clock_s() > self._until_s:
             self._take_out()
         return self._over
@@ -65,15 +71,25 @@ class Meter:
             self._over = True
             places, self._places = self._places, []
             for owner, names in places:
-                for name in names:
+                for name in ("meter", *names):
                     owner.__dict__.pop(name, None)
 
     def add(self, took_s: float) -> None:
         """A step has ended after as long."""
-        bucket = min(int(took_s * 1e6).bit_length(), BUCKETS - 1)
+        self._ended.append(took_s)
+        if len(self._ended) >= _MOST_ENDED:
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Steps note no more than how long they took, which needs no lock; it is sorted here, for many at once."""
+        ended = self._ended
         with self._lock:
-            self._buckets[bucket] += 1
-            self._sum_s += took_s
+            for _ in range(len(ended)):
+                took_s = ended.popleft()
+                self._buckets[min(int(took_s * 1e6).bit_length(), BUCKETS - 1)] += 1
+                self._sum_s += took_s
+        if self._clock_s() > self._until_s:
+            self._take_out()
 
     def _failed_with(self, error: BaseException) -> None:
         """What is none of ours, Ctrl-C say, counts as cancelled."""
@@ -82,27 +98,28 @@ class Meter:
             self._failed[code] = self._failed.get(code, 0) + 1
 
     def _around(self, run: Function) -> Function:
-        clock_s, add = self._clock_s, self.add
+        clock_s, ended = self._clock_s, self._ended
+        note, count = ended.append, ended.__len__
 
-        def counted(*args: Any, **named: Any) -> Any:
+        def counted(*args: Any) -> Any:
             began_s = clock_s()
             try:
-                found = run(*args, **named)
+                found = run(*args)
             except BaseException as error:
-                add(clock_s() - began_s)
+                self.add(clock_s() - began_s)
                 self._failed_with(error)
                 raise
-            ended_s = clock_s()
             if found is not None:
-                add(ended_s - began_s)
-            if ended_s > self._until_s:
-                self._take_out()
+                note(clock_s() - began_s)
+                if count() >= _MOST_ENDED:
+                    self._sum_up()
             return found
 
         return counted
 
     def state(self) -> pb.StepCounts:
         """What has been counted."""
+        self._sum_up()
         with self._lock:
             most = max((n for n, count in enumerate(self._buckets) if count), default=-1)
             return pb.StepCounts(

@@ -64,12 +64,13 @@ class BoundReads(ReadsAgain):
             or not self._log.off
         ):
             return None
-        meter = self._worker.meter
-        if meter is not None:
-            meter.add(0.0)
         if self._only is not None:
             variable, array, read = self._only
-            return read() if variable.array is array else None
+            if variable.array is not array:
+                return None
+            if self._worker.meter is not None:
+                self._count()
+            return read()
         parts: list[bytes] = []
         for variable, array, read in self._each:
             if not variable.lock.acquire(blocking=False):
@@ -80,7 +81,15 @@ class BoundReads(ReadsAgain):
                 parts.append(read())
             finally:
                 variable.lock.release()
+        if self._worker.meter is not None:
+            self._count()
         return b"".join(parts)
+
+    def _count(self) -> None:
+        """As a step, where steps are counted."""
+        meter = self._worker.meter
+        if meter is not None:
+            meter.add(0.0)
 
 
 class BoundRun(RunsAgain):

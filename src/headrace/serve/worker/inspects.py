@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 class Inspects:
     """A part of `Worker`.  meter: while steps are counted."""
 
+    meter: Meter | None = None
     task: str
     incarnation: int
     runtime: Runtime
@@ -36,7 +37,6 @@ class Inspects:
 
     def __init__(self) -> None:
         self._since = time.monotonic()
-        self.meter: Meter | None = None
         self.session_states: Callable[[], list[pb.SessionState]] = list
         self.mastered: Callable[[float], pb.StepCounts | None] = lambda for_s: None
 
@@ -76,8 +76,8 @@ class Inspects:
     def count_steps(self, for_s: float) -> pb.StepCounts | None:
         """Count what runs here, for so long from now on; what has been counted, None if nothing is."""
         with self._lock:
-            earlier, self.meter = self.meter, renewed(self.meter, for_s)
-            meter = self.meter
+            earlier = self.meter
+            meter = renewed(earlier, for_s)
             if meter is not None and meter is not earlier:
                 meter.put_in(self, "enter", "change_at_once")
         return None if meter is None else meter.state()

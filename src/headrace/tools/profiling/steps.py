@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -83,7 +84,7 @@ class Step:
         """From its first node's beginning to its last one's end."""
         return self.end_ns - self.begin_ns
 
-    @property
+    @cached_property
     def nodes(self) -> frozenset[tuple[str, str]]:
         """What it ran, and where: the same for all steps of a kind."""
         return frozenset((span.device, span.name) for span in self.spans if span.transfer is None)

@@ -40,17 +40,19 @@ def linear_logit_fn_builder(
     """A function of features that gives the logits [batch, units] of a linear model, with summaries of its weights."""
 
     def linear_logit_fn(features: Any) -> Tensor:
+        trained = get_default_graph().get_collection_ref(GraphKeys.TRAINABLE_VARIABLES)
+        before = len(trained)
         logits = linear_model(features, feature_columns, units, sparse_combiner)
-        _summarize_weights()
+        _summarize_weights(trained[before:])
         return logits
 
     return linear_logit_fn
 
 
-def _summarize_weights() -> None:
-    """Of the linear model of the scope in force: the bias, and how many weights are 0."""
-    scope = f"{get_variable_scope().name}/linear_model/".lstrip("/")
-    variables = get_default_graph().get_collection(GraphKeys.TRAINABLE_VARIABLES, scope=scope)
+def _summarize_weights(variables: Sequence[Any]) -> None:
+    """Of the variables that a linear model made, if it made any: the bias, and how many weights are 0."""
+    if not variables:
+        return
     bias = [each for each in variables if "/bias_weights" in each.op.name]
     weights = [each for each in variables if "/bias_weights" not in each.op.name]
     found = convert(bias[0]) if len(bias) == 1 else concat([convert(each) for each in bias], 0)

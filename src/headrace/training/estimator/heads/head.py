@@ -31,7 +31,7 @@ from headrace.training.estimator.specs import EstimatorSpec
 from headrace.training.global_step import get_global_step
 from headrace.training.saved_model.constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
-__all__ = ["CLASSIFY", "DEFAULT", "PREDICT", "REGRESS", "Head", "OneHead"]
+__all__ = ["CLASSIFY", "DEFAULT", "PREDICT", "REGRESS", "Head", "OneHead", "chosen"]
 
 DEFAULT: Final = DEFAULT_SERVING_SIGNATURE_DEF_KEY
 CLASSIFY: Final = "classification"

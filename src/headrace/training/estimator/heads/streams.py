@@ -18,7 +18,7 @@ from headrace.library.variables.variable_scope import variable_scope
 from headrace.ops.math.reductions import reduce_sum
 from headrace.ops.tables import make
 
-__all__ = ["HeadMetric", "area", "baseline_of", "mean_of", "means_at"]
+__all__ = ["HeadMetric", "accuracy_of", "area", "baseline_of", "mean_of", "means_at"]
 
 
 class HeadMetric:

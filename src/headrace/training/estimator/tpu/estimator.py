@@ -35,7 +35,7 @@ class TPUEstimator(Estimator):
         model_fn: Callable[..., Any] | None = None,
         model_dir: str | None = None,
         config: RunConfig | None = None,
-        params: dict[str, Any] | None = None,
+        params: Any = None,
         use_tpu: bool = True,
         train_batch_size: int | None = None,
         eval_batch_size: int | None = None,
@@ -48,11 +48,12 @@ class TPUEstimator(Estimator):
         embedding_config_spec: Any = None,
         export_saved_model_api_version: Any = 1,
     ) -> None:
-        """use_tpu: has to be False.  config: of tf.contrib.tpu.  model_fn takes params and returns either kind of spec.
+        """use_tpu: has to be False.  config: of tf.contrib.tpu.  params: a dict, or HParams.
 
-        train_batch_size, eval_batch_size, predict_batch_size: what params["batch_size"] is in each
-        mode, which input_fn has to take.  batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu and the rest have no
-        effect.  Raises ValueError, UnimplementedError (use_tpu).
+        model_fn takes params, and returns a TPUEstimatorSpec or an EstimatorSpec.  train_batch_size, eval_batch_size,
+        predict_batch_size: what params["batch_size"] is in each mode, which input_fn has to take.  batch_axis,
+        eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version: have no effect.
+        Raises ValueError, UnimplementedError (use_tpu).
         """
         if not isinstance(config, RunConfig):
             raise ValueError(
@@ -89,19 +90,19 @@ class TPUEstimator(Estimator):
             model_fn,  # type: ignore[arg-type]
             model_dir,
             config,
-            params={} if params is None else dict(params),
+            params={} if params is None else params,
             warm_start_from=warm_start_from,
         )
 
     def _assert_members_are_not_overridden(self) -> None:
-        """This class overrides members itself; what a subclass may not is `Estimator`'s matter."""
-        if type(self) is not TPUEstimator:
-            super()._assert_members_are_not_overridden()
+        """This class overrides members itself; so may those that are made of it."""
 
-    def _params_for(self, mode: str, **more: Any) -> dict[str, Any]:
-        found = {**copy.deepcopy(self._params), **more}
-        if self._batch_sizes.get(mode) is not None:
-            found["batch_size"] = self._batch_sizes[mode]
+    def _params_for(self, mode: str, **more: Any) -> Any:
+        found = copy.deepcopy(self._params)
+        size = self._batch_sizes.get(mode)
+        for key, value in {**more, "batch_size": size}.items():
+            if value is not None:
+                _set(found, key, value)
         return found
 
     def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
@@ -144,6 +145,16 @@ class TPUEstimator(Estimator):
             counter = _ExamplesPerSecond(size, every, self._model_dir)
             return found._replace(training_hooks=(*found.training_hooks, counter))
         return found
+
+
+def _set(params: Any, key: str, value: Any) -> None:
+    """Of a dict, or of tf.contrib.training.HParams."""
+    if not hasattr(params, "add_hparam"):
+        params[key] = value
+    elif key in params:
+        params.set_hparam(key, value)
+    else:
+        params.add_hparam(key, value)
 
 
 class _ExamplesPerSecond(StepCounterHook):
