@@ -138,6 +138,7 @@ ELSEWHERE = {
     # Written and read in one step.
     "AddSparseToTensorsMap", "AddManySparseToTensorsMap", "TakeManySparseFromTensorsMap",
     "LMDBReader",  # TensorFlow's wheel has no LMDB
+    "BatchFunction",  # what it holds shows only while steps wait (ops/test_batch_functions.py)
     "MutexV2",  # what it holds shows only while it is held (test_critical_sections.py)
     "SummaryWriter",  # what it holds is a file (test_graph_writers.py)
     # Where they are is where elements come from (ops/test_iterators.py, run/data/test_iterators.py).
