@@ -73,6 +73,9 @@ OTHER_NODES: dict[str, str] = {
     r"tf\.math\.reduce_(std|variance)\(Z.*|tf\.assert_rank\(P\(2, 3\), I\(\)\)": (
         "a name, and a message, that 1.15 has not"
     ),
+    r"tf\.nondifferentiable_batch_function.*": (
+        "the number in its function's name; programs/functions.txt compares everything else"
+    ),
     r"tf\.ragged\.(boolean_mask|stack|row_splits_to|segment_ids_to).*": (
         "graphs of ragged tensors are our own; programs/ragged_calls.txt compares what they give"
     ),

@@ -52,6 +52,10 @@ def _rounded(x: Array, mode: bytes) -> Array:
 
 
 def _quantize_shapes(c: ShapeContext) -> list[Shape]:
+    if c.attr("axis") < -1:
+        raise ValueError(
+            f"axis should be at least -1, got {c.attr('axis')}: -1 is one range for all"
+        )
     return [c.shape("input"), *_range_shapes(c)]
 
 
