@@ -219,12 +219,15 @@ def quantized_resize_bilinear_op(
     check_centers(align_corners, half_pixel_centers)
     height, width = checked_size(images, size)
     checked_scalars(min=min, max=max)
-    rows = resampling.linear(images.shape[1], height, align_corners, half_pixel_centers)
-    columns = resampling.linear(images.shape[2], width, align_corners, half_pixel_centers)
+    places = [
+        (size, out, align_corners, half_pixel_centers)
+        for size, out in zip(images.shape[1:3], (height, width), strict=True)
+    ]
     if (height, width) == images.shape[1:3]:
         return images, min, max
     if T is float32:
-        return resampling.bilinear(images, rows, columns), min, max
+        return resampling.bilinear(images, *places), min, max
+    rows, columns = (resampling.linear(*each) for each in places)
     if T is quint8:
         return quantized(_between_bytes(integers(images, T), rows, columns), T), min, max
     numbers = integers(images, T).astype(F).astype(np.float64)
