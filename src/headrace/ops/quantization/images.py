@@ -220,8 +220,8 @@ def quantized_resize_bilinear_op(
     height, width = checked_size(images, size)
     checked_scalars(min=min, max=max)
     places = [
-        (images.shape[1 + axis], (height, width)[axis], align_corners, half_pixel_centers)
-        for axis in range(2)
+        (size, out, align_corners, half_pixel_centers)
+        for size, out in zip(images.shape[1:3], (height, width), strict=True)
     ]
     if (height, width) == images.shape[1:3]:
         return images, min, max
