@@ -143,6 +143,8 @@ ELSEWHERE = {
     "SummaryWriter",  # what it holds is a file (test_graph_writers.py)
     # Where they are is where elements come from (ops/test_iterators.py, run/data/test_iterators.py).
     "Iterator", "IteratorV2", "OneShotIterator",
+    # What it holds shows only when a dataset was measured (library/test_dataset_stats.py).
+    "StatsAggregatorHandle", "ExperimentalStatsAggregatorHandle",
 }  # fmt: skip
 
 PROGRAM = """
