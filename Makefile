@@ -4,8 +4,8 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Tests also wait, for processes that they start mostly; three at a time keep two cores busy.
-PARALLEL ?= -n 3 --dist loadfile
+# Tests also wait, for processes that they start mostly; four at a time keep two cores busy.
+PARALLEL ?= -n 4 --dist loadfile
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := -m pip --quiet --disable-pip-version-check install

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,12 @@ MAX_LINES = 600
 MAX_FUNCTION_LINES = 60  # without the signature: TensorFlow's have two dozen arguments
 FILES = sorted((SRC / "headrace").rglob("*.py"))
 ROOT_NAMES = SRC / "headrace/__init__.py"
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A file of the source, which many rules look at."""
+    return ast.parse(path.read_text())
 
 
 def generated(path: Path) -> bool:
@@ -90,7 +97,7 @@ def upward_imports(files: list[Path], src: Path) -> list[str]:
             else module.rpartition(".")[0]
         )
         here = folder(module.removesuffix(".__init__"))
-        for line, name in imported(ast.parse(path.read_text()), package):
+        for line, name in imported(parsed(path), package):
             if ORDER.index(folder(name)) > ORDER.index(here):
                 found.append(f"{path.relative_to(src)}:{line} in {here} imports {name}")
     return found
@@ -150,7 +157,7 @@ def storeys_left(files: list[Path], src: Path) -> list[str]:
     for path in files:
         module = dotted(path, src).removesuffix(".__init__")
         here = storey(module)
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -222,7 +229,7 @@ def test_no_module_of_serve_imports_itself_by_way_of_others() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
 def test_every_file_says_what_it_is(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     assert ast.get_docstring(tree) or path.name.endswith("_pb2.py"), "needs a module docstring"
 
 
@@ -294,7 +301,7 @@ def test_kernels_open_files_in_one_place_only() -> None:
         for path in FILES
         if folder(dotted(path, SRC)) in ("codec", "run", "graph", "ops", "plan")
         and str(path.relative_to(SRC)) not in OPENS
-        for access in file_access(ast.parse(path.read_text()))
+        for access in file_access(parsed(path))
     ] == []
 
 
@@ -329,7 +336,7 @@ def test_public_namespaces_hold_names_and_no_logic() -> None:
         f"{path.relative_to(SRC)}:{node.lineno}"
         for path in FILES
         if folder(dotted(path, SRC)) == "names" and path.name != "__main__.py"
-        for node in ast.parse(path.read_text()).body
+        for node in parsed(path).body
         if isinstance(
             node, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.With | ast.Try
         )

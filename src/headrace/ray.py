@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from headrace.training.ray_tasks import launch
+from typing import TYPE_CHECKING
+
+from headrace.base.lazy import names_of as _names_of
+
+if TYPE_CHECKING:
+    from headrace.training.ray_tasks import launch
+else:
+    __getattr__, __dir__ = _names_of(
+        __name__,
+        {
+            "headrace.training.ray_tasks": "launch",
+        },
+    )
 
 __all__ = ["launch"]

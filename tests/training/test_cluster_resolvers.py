@@ -109,7 +109,6 @@ def test_what_is_no_cluster_is_refused(make: Any, kind: type[Exception], complai
 
 MISSING = {
     "GCEClusterResolver": "TF_CONFIG",
-    "KubernetesClusterResolver": "TF_CONFIG",
     "TPUClusterResolver": "no TPUs",
 }
 

@@ -21,10 +21,12 @@ from headrace.run.data.chunks import boxed
 from headrace.run.data.shuffling import SeedGenerator
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.resources import Resource
+from headrace.run.uninterrupted import changes
 
 __all__: list[str] = []
 
 
+@changes
 class Seeds(Resource):
     """A generator of seeds that datasets share.  None: each that is given it has its own."""
 
@@ -33,6 +35,7 @@ class Seeds(Resource):
         self.generator = generator
 
 
+@changes
 class Kept(Resource):
     """A cache in memory that datasets share.  None: each that is given it has its own."""
 

@@ -16,8 +16,10 @@ from headrace.codec.summary_values import Counts
 from headrace.run.data.chunks import Chunk, value_bytes, values_of
 from headrace.run.data.stage import Iteration, Stage
 from headrace.run.state.resources import Resource
+from headrace.run.uninterrupted import changes
 
 
+@changes
 class Aggregator(Resource):
     """A histogram for each tag."""
 

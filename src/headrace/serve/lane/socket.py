@@ -81,16 +81,9 @@ class LaneSocket:
             self._lender = Lender(_SHARED_BYTES)
             self._borrower = Borrower(min(max_bytes, _SHARED_BYTES))
             self._ancillary = _ANCILLARY
-            self._parser.trust(max_bytes, self._borrowed)
+            self._parser.trust(max_bytes, _counted(self._borrower.array, self._traffic))
         else:
             self._parser.trust(max_bytes)
-
-    def _borrowed(self, number: int, dtype: Any, shape: tuple[int, ...]) -> Any:
-        assert self._borrower is not None
-        array = self._borrower.array(number, dtype, shape)
-        size = array.nbytes
-        self._traffic.received += size
-        return array
 
     @property
     def shares(self) -> bool:
@@ -469,6 +462,17 @@ def _in_place(value: Any, lender: Lender) -> ExternalTensor | None:
         return lender.lend_variable(value)
     buffer = buffer_of(value)
     return None if buffer is None else lender.lend_buffer(buffer, value)
+
+
+def _counted(borrowed: Callable[..., Any], traffic: Traffic) -> Callable[..., Any]:
+    """The same, with the bytes of its arrays counted; it holds nothing of the connection, whose parser has it."""
+
+    def array(number: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+        found = borrowed(number, dtype, shape)
+        traffic.received += found.nbytes
+        return found
+
+    return array
 
 
 def _rights(descriptors: Sequence[int]) -> list[tuple[int, int, Any]]:
