@@ -4,8 +4,8 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Tests also wait, for processes that they start mostly; four at a time keep two cores busy.
-PARALLEL ?= -n 4 --dist loadfile
+# Tests also wait, for processes that they start mostly; three at a time keep two cores busy.
+PARALLEL ?= -n 3 --dist loadfile
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := -m pip --quiet --disable-pip-version-check install
@@ -19,6 +19,11 @@ ESTIMATOR_PYTHON ?= $(shell command -v python3.11 || command -v python3.10)
 SCHEMAS := 'kubernetes-validate>=1.33' 'kubeflow-trainer-api>=2'
 # Its generated code runs with protobuf 6.30 to 7.x; pyproject.toml says the same.
 PROTOC := grpcio-tools==1.72.2
+
+# Trainings whose tasks are killed, and steps that fail by the hundred while memory is watched: minutes of processes.
+RECOVERY := $(addprefix tests/,soak examples/test_trainings.py training/test_recovery.py training/test_saver_crashes.py \
+	training/test_sync_on_clusters.py training/estimator/test_estimator_clusters.py serve/test_failed_steps_grpc.py \
+	serve/test_failed_steps_let_go.py serve/test_failed_steps_tcp.py serve/test_failed_steps_unix.py)
 
 # A Python that has TensorFlow; the default is installed on demand.
 HEADRACE_ORACLE_PYTHON ?= $(CURDIR)/.oracle/bin/python
@@ -36,7 +41,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-kernels check browser bench bench-neighbours bench-scaling fuzz mutate soak large k8s slurm ray protos oracle estimator estimator-smoke clean
+.PHONY: demo test test-recovery test-kernels check browser bench bench-neighbours bench-scaling fuzz mutate soak large k8s slurm ray protos oracle estimator estimator-smoke clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -45,7 +50,11 @@ demo: $(VENV)/installed
 # Without TensorFlow, even where there is one: what needs it is in `make oracle`.
 test: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON -u HEADRACE_ESTIMATOR_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests \
-		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle --ignore=tests/browser --ignore=tests/engines $(ARGS)
+		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle --ignore=tests/browser --ignore=tests/engines \
+		$(addprefix --ignore=,$(RECOVERY)) $(ARGS)
+
+test-recovery: $(VENV)/installed-dev
+	@env -u HEADRACE_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) $(RECOVERY) $(ARGS)
 
 test-kernels: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON OPENBLAS_CORETYPE=$(KERNEL) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(VECTORS)')" \
