@@ -158,6 +158,8 @@ NO_DRAWS = {
     "ComputeAccidentalHits": "has seeds and draws nothing",
     "RandomGammaGrad": "has samples given",
     "StatelessRandomGetAlg": "says which generator",
+    "AnonymousRandomSeedGenerator": "gives a handle of seeds, with which programs/datasets.txt shuffles",
+    "DeleteRandomSeedGenerator": "gives nothing",
     "RandomDataset": "gives a dataset, whose numbers programs/datasets.txt compares",
     "ExperimentalRandomDataset": "the same op by its older name",
     "RandomPoisson": "TensorFlow refuses it in graphs as new as these; RandomPoissonV2 has its kernel",

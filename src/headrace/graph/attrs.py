@@ -43,7 +43,7 @@ def _coerce(kind: str, value: Any, definition: AttrDef, op_name: str) -> Any:
             return value if isinstance(value, TensorShape) else TensorShape(value)
         if kind == "int" and not isinstance(value, str):
             return int(value)
-        if kind == "float" and not isinstance(value, str):
+        if kind == "float" and value is not None and not isinstance(value, str):
             return float(np.float32(value))  # as a GraphDef keeps it
         if kind == "bool" and isinstance(value, (bool, np.bool_)):
             return bool(value)
