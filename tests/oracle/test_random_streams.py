@@ -158,7 +158,7 @@ NO_DRAWS = {
     "ComputeAccidentalHits": "has seeds and draws nothing",
     "RandomGammaGrad": "has samples given",
     "StatelessRandomGetAlg": "says which generator",
-    "AnonymousRandomSeedGenerator": "gives a handle of seeds, with which programs/datasets.txt shuffles",
+    "AnonymousRandomSeedGenerator": "gives the handle of a generator of seeds",
     "DeleteRandomSeedGenerator": "gives nothing",
     "RandomDataset": "gives a dataset, whose numbers programs/datasets.txt compares",
     "ExperimentalRandomDataset": "the same op by its older name",
