@@ -13,7 +13,8 @@ from headrace.python.ops import data_flow_ops
 
 LATER = frozenset(
     "allow_fast_lookup bad_indices_policy canonicalized_coordinates check_interval checkpoint_interval "
-    "fn_output_signature grad_a grad_b handle_data hash_table_shared_name init_fn last_checkpoint_step options "
+    "flat_values_spec fn_output_signature grad_a grad_b handle_data hash_table_shared_name init_fn "
+    "last_checkpoint_step options "
     "step_counter value_index_offset "
     "index_type layout output_type parameters position return_index_map skip_gradients_aggregation sorted_input "
     "sparse_gradient tile_size use_own_namescope_for_non_slot_vars use_pybind11_proto".split()

@@ -45,7 +45,11 @@ _TWO_TYPES: Final = f"T1: {TYPES}; T2: {TYPES}; Toutput: {TYPES} = DT_QINT32"
 Result = tuple[Array, Array, Array]
 
 
-def _elementwise_shapes(c: ShapeContext) -> list[Shape]:
+def _product_of_each_shapes(c: ShapeContext) -> list[Shape]:
+    return with_range(broadcast(c))
+
+
+def _sum_shapes(c: ShapeContext) -> list[Shape]:
     scalar_ends(c, "min_x", "max_x", "min_y", "max_y")
     return with_range(broadcast(c))
 
@@ -70,7 +74,7 @@ def _checked_broadcast(x: Array, y: Array) -> None:
     inputs=_TWO,
     outputs="z: Toutput; min_z: float; max_z: float",
     attrs=_TWO_TYPES,
-    shape=_elementwise_shapes,
+    shape=_sum_shapes,
 )
 def quantized_add_op(
     xp: Any,
@@ -117,7 +121,7 @@ def _in_range(x: Array, low: Any, high: Any, new_low: Any, new_high: Any) -> Arr
     inputs=_TWO,
     outputs="z: Toutput; min_z: float; max_z: float",
     attrs=_TWO_TYPES,
-    shape=_elementwise_shapes,
+    shape=_product_of_each_shapes,
 )
 def quantized_mul_op(
     xp: Any,
@@ -211,7 +215,7 @@ def quantized_matmul_op(
 
 
 def _bias_shapes(c: ShapeContext) -> list[Shape]:
-    shape = c.with_rank_at_least("input", 1)
+    shape = c.with_rank_at_least("input", 2)
     bias = c.with_rank("bias", 1)
     scalar_ends(c, "min_input", "max_input", "min_bias", "max_bias")
     assert bias is not None
@@ -327,7 +331,7 @@ quantized_relu6_op = _rectifier(
     inputs="features: Tinput; max_value: float; min_features: float; max_features: float",
     outputs=_ACTIVATIONS,
     attrs=_RECTIFIER_TYPES,
-    shape=_activation_shapes,
+    shape=lambda c: (c.with_rank("max_value", 0), _activation_shapes(c))[1],
     traits={ALIASES},
 )
 def quantized_relu_x_op(

@@ -37,7 +37,8 @@ _IN_ONE: Final = 1 << 11  # levels of it
 
 def _instance_shapes(c: ShapeContext) -> list[Shape]:
     scalar_ends(c, "x_min", "x_max")
-    return with_range(c.with_rank("x", 4))
+    c.with_rank("x", 4)
+    return with_range(c.shape("x"))
 
 
 @op(
@@ -105,7 +106,6 @@ def _batch_shapes(c: ShapeContext) -> list[Shape]:
         vector = c.with_rank(name, 1)
         assert vector is not None
         channels = merge_sizes(channels, vector[0], f"the channels of t and the size of {name}")
-    scalar_ends(c, *(f"{name}_{end}" for name in ("t", *_VECTORS) for end in ("min", "max")))
     return with_range((*shape[:3], channels))
 
 
