@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import secrets
 import subprocess
@@ -29,11 +30,14 @@ from headrace.serve.server import Server
 _JOBS = ("ps", "chief", "worker")
 _FIRST_PORT, _LAST_PORT = 20_000, 32_000  # below those of outgoing connections
 _DIRECTORY_WITHIN_S = 10.0
+_NOTICE_S = 10.0  # between two words of what is waited for
 _SETTLED = ("HEADRACE_SECRET", "HEADRACE_SECRET_FILE", "HEADRACE_TLS_CERT", "HEADRACE_INSECURE")
 _BEGIN = Path(__file__).resolve().parents[1] / "tools/launch/begin.py"
 
 Task = tuple[str, int]
 Program = Callable[[], Any] | Sequence[str]
+
+_log = logging.getLogger("headrace")
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,7 @@ def launch(
         needs = [dict(ps_resources or reserved) if job == "ps" else reserved for job, _ in tasks]
         group = ray.util.placement_group(needs, strategy=strategy)
         stack.callback(ray.util.remove_placement_group, group)
-        ray.get(group.ready())
+        _reserved(ray, group, needs)
         running: dict[Any, Task] = {}
         for bundle, ((job, index), need) in enumerate(zip(tasks, needs, strict=True)):
             plan = Plan(
@@ -188,6 +192,20 @@ def launch(
             stack.callback(ray.kill, actor)
             running[actor.run.remote()] = (job, index)
         return _ended(ray, running, "chief" if chief else "worker", directory)
+
+
+def _reserved(ray: Any, group: Any, needs: Sequence[Mapping[str, float]]) -> None:
+    """Return when Ray has reserved what the tasks need; meanwhile say what is waited for, which may never come."""
+    ready, waited_s = group.ready(), 0.0
+    while not ray.wait([ready], timeout=_NOTICE_S)[0]:
+        waited_s += _NOTICE_S
+        _log.warning(
+            "still waiting, for %.0f s, for Ray to reserve %s, a bundle for each task; free in its cluster are %s",
+            waited_s,
+            [dict(each) for each in needs],
+            ray.available_resources(),
+        )
+    ray.get(ready)
 
 
 def _ended(ray: Any, running: dict[Any, Task], deciding: str, directory: Any) -> dict[str, Any]:
