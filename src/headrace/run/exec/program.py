@@ -48,7 +48,7 @@ _AT_EASE: Final = nullcontext()
 class Change(NamedTuple):
     """An assignment that a program consists of.
 
-    kernel: takes the variable and `operand`, a constant.  ufunc: what makes its new value of both, if the operand is not
+    kernel: takes the variable and `operand`, a constant.  ufunc: what makes its new value of both; None: the operand is
     that itself.  gives: whether the variable leaves.
     """
 

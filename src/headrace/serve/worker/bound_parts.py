@@ -156,13 +156,14 @@ class BoundChange(ChangesAgain):
         self._log = worker.log
         self._registered = registered
         self._session = registered.session
-        self._change_lock = registered.session.change_lock
+        change_lock = registered.session.change_lock
+        self._begin, self._end = change_lock.acquire, change_lock.release
         self._leaving = registered.session.leaving
         self._direct = direct != 0
         self._resources = registered.session.runtime.resources
         self._generation = generation
         self._variable = variable
-        self._lock = variable.lock
+        self._take, self._give_back = variable.lock.acquire, variable.lock.release
         self._kernel = change.kernel
         is_number = change.operand.dtype.char in PYTHON_NUMBERS
         self._of_numbers = _OF_NUMBERS.get(change.ufunc) if is_number else None
@@ -180,7 +181,7 @@ class BoundChange(ChangesAgain):
 
     def contents(self) -> bytes | None:
         """See `AtOnce`.  One function: each more touches as much memory as the change."""
-        if not self._change_lock.acquire(blocking=False):
+        if not self._begin(False):
             return None
         try:
             if (
@@ -195,7 +196,7 @@ class BoundChange(ChangesAgain):
             of_numbers, variable = self._of_numbers, self._variable
             if of_numbers is None:
                 return self._by_kernel()
-            if not self._lock.acquire(blocking=False):
+            if not self._take(False):
                 return None
             try:
                 number = variable.number
@@ -210,9 +211,9 @@ class BoundChange(ChangesAgain):
             except ValueError:  # an integer that is too large: nothing has been changed
                 return None
             finally:
-                self._lock.release()
+                self._give_back()
         finally:
-            self._change_lock.release()
+            self._end()
 
     def _have(self, array: Any) -> None:
         """Read that one from now on."""
