@@ -16,7 +16,7 @@ import headrace as tf
 from headrace.base import errors
 from headrace.run.scope import Scope
 from headrace.serve.connect import local_servers
-from headrace.serve.worker.worker import Worker
+from headrace.serve.worker.bound_parts import BoundChange
 from tests.serve.clusters import Cluster, in_process
 
 OFTEN = 20
@@ -26,15 +26,15 @@ CLIENTS = 4
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many steps have changed something at once."""
-    original, changes = Worker.change_at_once, []
+    original, changes = BoundChange.contents, []
 
-    def counting(*given: Any) -> Any:
-        changed = original(*given)
+    def counting(bound: BoundChange) -> bytes | None:
+        changed = original(bound)
         if changed is not None:
             changes.append(changed)
         return changed
 
-    monkeypatch.setattr(Worker, "change_at_once", counting)
+    monkeypatch.setattr(BoundChange, "contents", counting)
     return lambda: len(changes)
 
 
@@ -188,6 +188,71 @@ def test_a_task_that_takes_no_more_steps_changes_nothing(cluster: Cluster) -> No
             with pytest.raises(errors.UnavailableError, match="enough for today"):
                 session.run(more)
         assert kept.array == 4.0
+
+
+@pytest.mark.parametrize("held", ["of the session", "of the variable"])
+def test_a_change_beside_another_waits_for_its_turn(
+    cluster: Cluster, at_once: Callable[[], int], held: str
+) -> None:
+    with tf.device("/job:ps/task:0"):
+        variable = tf.Variable(0.0)
+        more = variable.assign_add(1.0)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(4):
+            session.run(more)
+        worker = cluster.servers["ps:0"].worker
+        (kept,) = worker.runtime.resources.all()
+        before = at_once()
+        if held == "of the session":
+            (own,) = worker._sessions.values()
+            with own.change_lock:
+                assert session.run(more) == 5.0
+            assert at_once() == before
+        else:
+            found: list[Any] = []
+            thread = threading.Thread(target=lambda: found.append(session.run(more)))
+            with kept.lock:
+                thread.start()
+                while not worker._running:  # until it goes the general way, and waits
+                    pass
+            thread.join()
+            assert found == [5.0]
+        assert [session.run(more) for _ in range(6)] == [6.0, 7.0, 8.0, 9.0, 10.0, 11.0]
+        assert at_once() > before
+
+
+def test_changes_are_counted_where_steps_are(cluster: Cluster, at_once: Callable[[], int]) -> None:
+    with tf.device("/job:ps/task:0"):
+        more = tf.Variable(0.0).assign_add(1.0)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(4):
+            session.run(more)
+        worker = cluster.servers["ps:0"].worker
+        worker.count_steps(1000.0)
+        before = at_once()
+        for _ in range(3):
+            session.run(more)
+        assert at_once() == before + 3
+        assert worker.meter is not None
+        assert sum(worker.meter.state().bucket) == 3
+
+
+def test_what_was_remade_is_changed_at_once_again(
+    cluster: Cluster, at_once: Callable[[], int]
+) -> None:
+    with tf.device("/job:ps/task:0"):
+        variable = tf.Variable(0.0)
+        more = variable.assign_add(1.0)
+    with tf.Session(cluster.target("worker:0")) as session:
+        for _ in range(2):
+            cluster.servers["ps:0"].worker.runtime.resources.cleanup()
+            session.run(tf.global_variables_initializer())
+            before = at_once()
+            for _ in range(6):
+                session.run(more)
+            assert at_once() > before
 
 
 def test_a_session_of_which_all_steps_have_ended_is_closed_at_once(cluster: Cluster) -> None:

@@ -185,7 +185,7 @@ def _update_number(
     ref: Ref, value: Any, ufunc: Callable[..., Any], what: str, of_scalars: Callable[..., Any]
 ) -> None:
     """As `update`, of a scalar by a Python number; the variable's lock is held."""
-    number = ref.number()
+    number = ref.as_number()
     if number is not None:
         try:
             # Of float32 too: the exact sum, rounded to 53 bits and then to 24, is the exact sum rounded to 24.

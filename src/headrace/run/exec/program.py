@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,18 @@ from headrace.run.uninterrupted import takes
 
 _AT_EASE: Final = nullcontext()
 
-Change = tuple[Kernel, Any, bool]
-"""The kernel of an assignment, a constant, which it takes behind the variable, and whether the variable leaves."""
+
+class Change(NamedTuple):
+    """An assignment that a program consists of.
+
+    kernel: takes the variable and `operand`, a constant.  ufunc: what makes its new value of both; None: the operand is
+    that itself.  gives: whether the variable leaves.
+    """
+
+    kernel: Kernel
+    operand: Any
+    ufunc: Callable[..., Any] | None
+    gives: bool
 
 
 class Segment:
@@ -117,10 +127,12 @@ class Program:
         scalars: Sequence[int] = (),
         shares: bool = False,
         polls: bool = False,
+        into: Callable[..., Any] | None = None,
     ) -> None:
         """preloaded: constants, and the registers that hold their outputs.  scalars: registers of arguments that are
         numbers, which reach the kernels as NumPy scalars.
         shares: some kernels share large work among the task's threads.  polls: some poll the step's scope.
+        into: the ufunc by which its only assignment changes its variable.
         """
         self.template = template
         self.num_args = num_args
@@ -133,6 +145,7 @@ class Program:
         self._scalars = tuple(scalars)
         self.shares = shares
         self.polls = polls
+        self._into = into
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
         self._flat = (
             items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
@@ -300,7 +313,7 @@ class Program:
             return None
         if value.ndim or given not in ([], [changed.outputs[0]]):
             return None
-        return finder.kernel, (changed.kernel, value, bool(given))
+        return finder.kernel, Change(changed.kernel, value, self._into, bool(given))
 
     def lent(self, bare: Sequence[Any], step: StepState) -> list[Any]:
         """What leaves, of a `BARE` step, as any other lends it."""

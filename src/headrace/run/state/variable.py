@@ -22,7 +22,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -150,8 +150,8 @@ def lease_all(values: Iterable[Any]) -> list[Any]:
         ]
 
 
-def _nobody() -> None:
-    return None
+_nobody: Final[Callable[[], Array | None]] = weakref.ref(np.empty(0))
+"""Of an array that is gone: no function of Python's, which would touch memory wherever a scalar is changed."""
 
 
 @changes
@@ -168,7 +168,7 @@ class State(Resource):
         self._readers: Readers = set()  # of `array`
         self._lent: Callable[[], Array | None] = _nobody
         self.lends = True
-        self._number: memoryview | None = None  # see `number`
+        self.number: memoryview | None = None  # see `as_number`
         self.buffer: SharedBuffer | None = None  # of `array`
         self._buffers: BufferPool | None = None  # once it has had any
         self._awaited: list[Pending[np.bool_]] = []  # by those who wait for the first assignment
@@ -266,23 +266,23 @@ class State(Resource):
         if sparse:  # a copy of all for a change of a few rows would be repeated for each
             self.lends = False
         array = self.require()
-        if self._is_read():
+        if self.is_read():
             array = self._replace_by_copy(array)
         return array
 
-    def number(self) -> memoryview | None:
+    def as_number(self) -> memoryview | None:
         """A scalar to be changed in place, as `writable` gives it: `[()]` reads and takes a Python number.
 
         Sums of two of those are what NumPy's scalars give, rounded alike, and touch a fifth of the memory.  None: of
         its dtype there are none.  `lock` is held.  Raises FailedPrecondition.
         """
-        if self._number is None or self._is_read():
+        if self.number is None or self.is_read():
             array = self.writable()
             if not array.ndim and array.dtype.char in PYTHON_NUMBERS:
-                self._number = array.data
-        return self._number
+                self.number = array.data
+        return self.number
 
-    def _is_read(self) -> bool:
+    def is_read(self) -> bool:
         """Whether somebody counts on the array as it is; `lock` is held."""
         if self._readers or self._lent() is not None:
             return True
@@ -297,7 +297,7 @@ class State(Resource):
         `lock` is held.  Raises FailedPrecondition, and what `change` does.
         """
         before = self.require()
-        if not self._is_read():
+        if not self.is_read():
             change(before, before)
             return
         after, buffer = self._another(before.shape)
@@ -347,7 +347,7 @@ class State(Resource):
     def _replace(self, array: Array | None, buffer: SharedBuffer | None = None) -> None:
         """Have another array; whoever reads the old one keeps that.  `lock` is held."""
         self.array = array
-        self._number = None
+        self.number = None
         self.buffer = buffer
         if array is None:
             self._buffers = None
@@ -380,7 +380,7 @@ class State(Resource):
                 if validate_shape:
                     self.check_shape(value.shape)
                 array = None
-            if array is not None and not self._is_read():
+            if array is not None and not self.is_read():
                 value.read_into(array)
             else:
                 array, buffer = self._another(value.shape)
@@ -407,7 +407,7 @@ class State(Resource):
         if array is None or array.shape != shape:
             if validate_shape:
                 self.check_shape(shape)
-        elif not self._is_read():
+        elif not self.is_read():
             array[...] = value
             return
         self._replace_by_copy(value)

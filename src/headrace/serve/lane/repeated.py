@@ -11,13 +11,13 @@ from typing import Any
 
 from headrace.codec.frames import Kind, pack
 from headrace.serve.lane.wire import Answer, KnownAnswers
-from headrace.serve.rpc.again import Binder, Bound, ReadsAgain, RunsAgain
+from headrace.serve.rpc.again import AtOnce, Binder, Bound, ChangesAgain, ReadsAgain, RunsAgain
 from headrace.serve.rpc.brief import STEP_BYTES
 
 MOST = 16  # requests of a connection that are remembered
 
-Running = Callable[[int, RunsAgain], Answer]
-"""What answers a request for a method, by its number, that is run."""
+Running = Callable[[int, RunsAgain | ChangesAgain], Answer]
+"""What answers a request for a method, by its number, that is run, or that changes something."""
 
 
 class Repeated:
@@ -38,7 +38,7 @@ class Repeated:
         same = header[:-STEP_BYTES]
         if same in self._bound:
             bound = self._bound[same]
-            if not isinstance(bound, ReadsAgain) or bound.contents() is not None:
+            if not isinstance(bound, AtOnce) or bound.holds():
                 return
         elif len(self._bound) >= MOST:
             self.forget()
@@ -48,9 +48,10 @@ class Repeated:
         self.at_once.pop(frame, None)
         if isinstance(bound, ReadsAgain):
             self.at_once[frame] = _reading(number, bound)
+        elif isinstance(bound, ChangesAgain):
+            self.at_once[frame] = running(number, bound)
         elif bound is not None:
-            answers = self.at_once if bound.at_once else self.known
-            answers[frame] = running(number, bound)
+            self.known[frame] = running(number, bound)
 
     def forget(self) -> None:
         """What answers its requests holds the connection: not any more."""

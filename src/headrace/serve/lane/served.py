@@ -36,7 +36,7 @@ from headrace.serve.lane.wire import (
     handshake,
 )
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.again import RunsAgain
+from headrace.serve.rpc.again import ChangesAgain, RunsAgain
 from headrace.serve.rpc.brief import STEP_BYTES
 from headrace.serve.rpc.cancelled_calls import new_number
 from headrace.serve.rpc.limits import LIMITS
@@ -307,7 +307,7 @@ class ServedConnection(Member):
             del values
             reply = handle(request, scope, self) if takes_caller else handle(request, scope)
             if binder is not None and not (feeds or timeout_us):
-                self._repeated.note(number, header, request, binder, self._running)
+                self._repeated.note(number, header, request, binder, self._again)
             del request
             if isinstance(reply, Pending):
                 reply = reply.wait(scope)
@@ -342,9 +342,38 @@ class ServedConnection(Member):
             lane.send_frame(Kind.ERROR, number, to_detail(error).SerializeToString())
             return True
 
+    def _again(self, number: int, bound: RunsAgain | ChangesAgain) -> Answer:
+        """What answers requests of `bound` when they come again."""
+        if isinstance(bound, ChangesAgain):
+            return self._changing(number, bound)
+        return self._running(number, bound)
+
+    def _changing(self, number: int, bound: ChangesAgain) -> Answer:
+        """What answers them by the reply that has been given before, with the values of now."""
+        begins, contents = beginning(number, bound.values), bound.contents
+        lane, monotonic = self._lane, time.monotonic
+
+        def answer(request: bytes) -> bytes | None:
+            # One function: each more touches as much memory as the change.
+            now = monotonic()
+            if now - self._last_s > _STALLED_S and lane.hung_up():  # see `_look_up`
+                self._gone = True
+            self._last_s = now
+            self._scope = self._fresh  # a call is under way
+            try:
+                values = None if self._gone else contents()
+            finally:
+                self._scope = None
+            if self._gone:
+                self._transport.calls.left(self._number)
+                return None if values is None else b""
+            return None if values is None else begins + values
+
+        return answer
+
     def _running(self, number: int, bound: RunsAgain) -> Answer:
-        """What answers requests of `bound` when they come again, as `_answer` does."""
-        handler, run, at_once = self._handlers[number], bound.run, bound.at_once
+        """What answers them as `_answer` does."""
+        handler, run = self._handlers[number], bound.run
         known: Sequence[Any] | None = None
         begins = b""
 
@@ -364,9 +393,7 @@ class ServedConnection(Member):
                     self._lane.send_frame(Kind.ERROR, number, failure)
                 return b""
             finally:
-                self._scope = None
-                if not at_once:
-                    self._fresh = Scope()
+                self._scope, self._fresh = None, Scope()
                 if self._gone:
                     self._transport.calls.left(self._number)
             if values.__class__ is bytes:

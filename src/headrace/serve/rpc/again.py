@@ -16,8 +16,8 @@ from typing import Any
 from headrace.run.scope import Scope
 
 
-class ReadsAgain(ABC):
-    """A request whose step neither waits nor changes anything, and takes no time in which it could be ended.
+class AtOnce(ABC):
+    """A request whose step does not wait, and takes no time in which it could be ended.
 
     values: of its reply, arrays of numbers, each of the dtype and shape that it has the next time.
     """
@@ -28,19 +28,34 @@ class ReadsAgain(ABC):
     def contents(self) -> bytes | None:
         """The bytes of all values as they are now, row-major, one after the other.
 
-        None: something is not as it was; the request is to be answered as any other is, which may fail.
+        None: something is not as it was, and nothing has been done; the request is to be answered as any other is,
+        which may fail.
         """
+
+    @abstractmethod
+    def holds(self) -> bool:
+        """Whether what it was bound to is still what the request means."""
+
+
+class ReadsAgain(AtOnce):
+    """One whose step changes nothing: a caller that has gone away since need not be looked for."""
+
+    def holds(self) -> bool:
+        """See `AtOnce`."""
+        return self.contents() is not None
+
+
+class ChangesAgain(AtOnce):
+    """One whose step changes something."""
 
 
 class RunsAgain(ABC):
     """A request whose step is run.
 
-    values: as of `ReadsAgain`, where `run` gives bytes.  at_once: it takes no time in which it could be ended, and
-    leaves its scope alone.
+    values: as of `AtOnce`, where `run` gives bytes.
     """
 
     values: Sequence[Any] = ()
-    at_once = False
 
     @abstractmethod
     def run(self, number: int, scope: Scope) -> Sequence[Any] | bytes | None:
@@ -50,6 +65,6 @@ class RunsAgain(ABC):
         """
 
 
-Bound = ReadsAgain | RunsAgain
+Bound = ReadsAgain | ChangesAgain | RunsAgain
 Binder = Callable[[Any], Bound | None]
 """What answers a request when it comes again; None: nothing but its handler does."""

@@ -1,28 +1,37 @@
 """Bound parts: partitions that are asked for again and again, by requests that differ in the step alone.
 
 One that does nothing but read small variables takes no time in which it could be ended, so its steps are not booked: it
-is answered out of the variables, as long as those, the partition, its session and the task are as they were.  One that
-changes a scalar by a constant is booked, and needs nothing else of a step.
+is answered out of the variables, as long as those, the partition, its session and the task are as they were.  So it is
+with one that changes a scalar by a constant; instead of being booked it holds a lock of its session, for which those
+wait that end the session's steps.
 Called by: serve.worker.worker.  Threads: any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
 from headrace.run.exec.kernel import BARE, StepState
 from headrace.run.exec.program import Change, Program
 from headrace.run.scope import Scope
 from headrace.run.state.variable import NUMBERS, PYTHON_NUMBERS, Variable
-from headrace.serve.rpc.again import ReadsAgain, RunsAgain
+from headrace.serve.rpc.again import ChangesAgain, ReadsAgain, RunsAgain
 from headrace.serve.worker.registered import RegisteredPartition
 
 if TYPE_CHECKING:
     from headrace.serve.worker.worker import Worker
 
 MOST_BYTES = 1 << 12  # of all values; copying more takes longer than what is saved
+_OF_NUMBERS: Final[Mapping[Any, Callable[[Any, Any], Any]]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+}
+"""What some ufuncs are of two Python numbers."""
 
 
 class BoundReads(ReadsAgain):
@@ -128,10 +137,10 @@ class BoundRun(RunsAgain):
         return self._read()
 
 
-class BoundChange(RunsAgain):
+class BoundChange(ChangesAgain):
     """A partition that does nothing but change one scalar variable by a constant, and may give it."""
 
-    at_once = True
+    values: Sequence[Any] = ()
 
     def __init__(
         self,
@@ -146,53 +155,93 @@ class BoundChange(RunsAgain):
         self._worker = worker
         self._log = worker.log
         self._registered = registered
-        self._kind = registered.kind(direct)
+        self._session = registered.session
+        change_lock = registered.session.change_lock
+        self._begin, self._end = change_lock.acquire, change_lock.release
+        self._leaving = registered.session.leaving
+        self._direct = direct != 0
         self._resources = registered.session.runtime.resources
         self._generation = generation
         self._variable = variable
-        self._kernel, operand, self._gives = change
-        self._number = operand.dtype.char in PYTHON_NUMBERS
+        self._take, self._give_back = variable.lock.acquire, variable.lock.release
+        self._kernel = change.kernel
+        is_number = change.operand.dtype.char in PYTHON_NUMBERS
+        self._of_numbers = _OF_NUMBERS.get(change.ufunc) if is_number else None
         # Made once: making a scalar touches as much memory as all the rest.
-        self._operand = operand.item() if self._number else operand[()]
-        self._booked = Scope()
+        self._operand = change.operand.item() if self._of_numbers else change.operand[()]
+        self._gives = change.gives
+        if change.gives:
+            self.values = (np.zeros((), variable.dtype.np),)
         self._array: Any = None  # of the variable, as `_read` reads it
         self._read: Callable[[], bytes] = bytes
 
-    def run(self, number: int, scope: Scope) -> bytes | None:
-        """See `RunsAgain`."""
-        if self._booked.ended_by is not None:
-            self._booked = Scope()
-        return self._worker.change_at_once(self._kind, self._booked, self._change)
+    def holds(self) -> bool:
+        """See `AtOnce`."""
+        return not self._registered.forgotten and self._resources.generation == self._generation
 
-    def _change(self) -> bytes | None:
-        if (
-            self._registered.forgotten
-            or self._resources.generation != self._generation
-            or not self._log.off
-        ):
+    def contents(self) -> bytes | None:
+        """See `AtOnce`.  One function: each more touches as much memory as the change."""
+        if not self._begin(False):
             return None
+        try:
+            if (
+                self._worker.turns_away is not None
+                or self._registered.forgotten
+                or self._leaving.any
+                or (self._direct and self._session.direct_over is not None)
+                or self._resources.generation != self._generation
+                or not self._log.off
+            ):
+                return None
+            of_numbers, variable = self._of_numbers, self._variable
+            if of_numbers is None:
+                return self._by_kernel()
+            if not self._take(False):
+                return None
+            try:
+                number = variable.number
+                if number is None or variable.is_read():
+                    return None
+                if variable.array is not self._array:
+                    self._have(variable.array)
+                number[()] = of_numbers(number[()], self._operand)
+                if self._worker.meter is not None:
+                    self._count()
+                return self._read()
+            except ValueError:  # an integer that is too large: nothing has been changed
+                return None
+            finally:
+                self._give_back()
+        finally:
+            self._end()
+
+    def _have(self, array: Any) -> None:
+        """Read that one from now on."""
+        self._array, self._read = array, array.tobytes if self._gives else bytes
+
+    def _by_kernel(self) -> bytes | None:
         variable = self._variable
         before = variable.array
         if before is None or before.ndim:
             return None
+        was = suppress_warnings()
         try:
-            if self._number:
-                self._kernel(variable, self._operand)
-            else:
-                was = suppress_warnings()
-                try:
-                    self._kernel(variable, self._operand)
-                finally:
-                    restore_warnings(was)
+            self._kernel(variable, self._operand)
         except Exception:  # of an assignment that has not been made: the general way says the same
             return None
-        if not self._gives:
-            return b""
-        array = variable.array
-        if array is not self._array:
-            assert array is not None
-            self._array, self._read, self.values = array, array.tobytes, (array,)
+        finally:
+            restore_warnings(was)
+        if self._worker.meter is not None:
+            self._count()
+        if variable.array is not self._array:
+            self._have(variable.array)
         return self._read()
+
+    def _count(self) -> None:
+        """As a step, where steps are counted."""
+        meter = self._worker.meter
+        if meter is not None:
+            meter.add(0.0)
 
 
 def bound_part(

@@ -44,7 +44,6 @@ from headrace.serve.rpc.step_channel import PLAIN, Caller, StepChannels, takes_c
 from headrace.serve.worker import unclaimed
 from headrace.serve.worker.bound_parts import bound_part
 from headrace.serve.worker.cancels_calls import CancelsCalls
-from headrace.serve.worker.changes_at_once import ChangesAtOnce
 from headrace.serve.worker.ended_steps import EndedSteps, over
 from headrace.serve.worker.inspects import Inspects
 from headrace.serve.worker.no_collectives import NoCollectives
@@ -55,7 +54,7 @@ from headrace.serve.worker.worker_session import Steps, WorkerSession
 _ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
 
 
-class Worker(CancelsCalls, ChangesAtOnce, Inspects, Logged, NoCollectives):
+class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
     """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
 
     def __init__(
@@ -304,6 +303,7 @@ class Worker(CancelsCalls, ChangesAtOnce, Inspects, Logged, NoCollectives):
     def _wait_for_steps(self, session: WorkerSession, scope: Scope) -> None:
         """Return when none of a session's is under way; the lock is held.  Raises the scope's error."""
         self._awaited = True
+        session.wait_for_changes()
         scope.wait_for(
             self._idle,
             lambda: all(kind.session is not session for kind in list(self._running.values())),
@@ -558,6 +558,8 @@ class Worker(CancelsCalls, ChangesAtOnce, Inspects, Logged, NoCollectives):
             self._refusing = error
             self.turns_away = self._closed or error
             self._awaited = True
+            for session in self._sessions.values():
+                session.wait_for_changes()
             scope.wait_for(self._idle, lambda: not self._running, "the steps to end")
 
     def close(self, error: errors.OpError) -> None:

@@ -8,6 +8,7 @@ Called by: serve.worker.worker.  Threads: any.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,7 @@ class WorkerSession:
 
     direct_over: why steps that its client asks for by itself are refused; None: they are not.
     leaving: its steps that were given up; those that come wait for them.
+    change_lock: held by steps that change something at once, and are not booked (`serve.worker.bound_parts`).
     master: the task whose session it is, as far as that is known.
     """
 
@@ -62,6 +64,7 @@ class WorkerSession:
         )
         self.direct_over: pb.ErrorDetail | None = None
         self.leaving = CancelledSteps()
+        self.change_lock = threading.Lock()
         self.master = ""
         self._shared = True, True
 
@@ -96,8 +99,14 @@ class WorkerSession:
         made._shared = not request.isolate_session_state, not own_cluster
         return made
 
+    def wait_for_changes(self) -> None:
+        """Return when what its steps change at once, and have begun, is changed."""
+        with self.change_lock:
+            pass
+
     def close(self) -> None:
         """Forget what is the session's own."""
+        self.wait_for_changes()
         if self.legacy_client is not None:
             self.legacy_client.close()
         shared_state, shared_cluster = self._shared
