@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from headrace.base.traits import CONTROL_FLOW
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan import explain
+from headrace.plan.devices import placed
 from headrace.plan.emit import emit
 from headrace.plan.functions import functions_of
 from headrace.plan.ir import Request
@@ -38,7 +37,6 @@ def compile_program(
     *,
     devices: Mapping[Operation, str],
     memos: Memos,
-    xp: Any = np,
     dataflow: bool = False,
     fold: bool = True,
 ) -> Compiled:
@@ -48,12 +46,13 @@ def compile_program(
     a session passes the same dict for all its programs.  dataflow: values may arrive dead though no
     node here is control flow.  fold: nodes may be merged, run together or be computed now (not for
     traced steps, which list every node).
-    Raises: Unimplemented (a node whose op has no kernel here).
+    Raises: Unimplemented (a node whose op has no kernel here), InvalidArgument (a device that is not there).
     """
+    elsewhere = placed(pruned.ops, devices)
     nests = any(CONTROL_FLOW in op.traits for op in pruned.ops)
     why = "since values may be dead"
     if not dataflow and (fold or not nests):
-        request = Request(pruned, args, returns, devices, memos, xp, fold, _functions)
+        request = Request(pruned, args, returns, devices, memos, fold, _functions, elsewhere)
         try:
             before, step = versions(request, nests)
             return emit(step, before)
@@ -63,7 +62,7 @@ def compile_program(
 
     if explain.enabled:
         explain.general(pruned.ops, why)
-    return compile_dataflow(pruned, args, returns, devices, memos, xp, _functions)
+    return compile_dataflow(pruned, args, returns, devices, memos, _functions, elsewhere)
 
 
 def _functions(op: Operation, device: str) -> Any:

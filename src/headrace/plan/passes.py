@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from headrace.plan import check, explain, invariants
+from headrace.plan.devices import copy_between
 from headrace.plan.folding import fold
 from headrace.plan.ir import Request, Step
 from headrace.plan.kernels import bind
@@ -29,7 +28,7 @@ from headrace.plan.rules.table import RULES
 from headrace.plan.scheduling import load, poll, schedule
 
 When = Callable[[bool, bool, bool], bool]
-"""(nodes may be left out or run together, with NumPy, there are branches or loops) -> whether the pass applies."""
+"""(nodes may be left out or run together, all on the host, there are branches or loops) -> whether the pass applies."""
 Check = Callable[[Step, Step], None]
 """(the version before, the version after) -> AssertionError if the pass has done what it must not."""
 
@@ -43,27 +42,32 @@ class Pass(NamedTuple):
     when: When
 
 
-def _always(optimize: bool, numpy: bool, nests: bool) -> bool:
+def _always(optimize: bool, host: bool, nests: bool) -> bool:
     return True
 
 
-def _nests(optimize: bool, numpy: bool, nests: bool) -> bool:
+def _nests(optimize: bool, host: bool, nests: bool) -> bool:
     return nests
 
 
-def _optimized(optimize: bool, numpy: bool, nests: bool) -> bool:
+def _optimized(optimize: bool, host: bool, nests: bool) -> bool:
     """Traced steps list every node; what runs in a branch or a loop is not to leave it."""
     return optimize and not nests
 
 
-def _straight(optimize: bool, numpy: bool, nests: bool) -> bool:
-    """With NumPy, where all nodes of the step run."""
-    return optimize and numpy and not nests
+def _straight(optimize: bool, host: bool, nests: bool) -> bool:
+    """On the host, where all nodes of the step run."""
+    return optimize and host and not nests
 
 
-def _together(optimize: bool, numpy: bool, nests: bool) -> bool:
-    """Nodes that run as one do so with NumPy, within a branch or the body of a loop too."""
-    return optimize and numpy
+def _mixed(optimize: bool, host: bool, nests: bool) -> bool:
+    """Where something computes elsewhere than on the host."""
+    return not host
+
+
+def _together(optimize: bool, host: bool, nests: bool) -> bool:
+    """Nodes that run as one do so on the host, within a branch or the body of a loop too."""
+    return optimize and host
 
 
 PASSES: Final[tuple[Pass, ...]] = (
@@ -83,6 +87,7 @@ PASSES: Final[tuple[Pass, ...]] = (
         for rule in RULES
     ],
     Pass("load", load, invariants.check_loaded, _always),
+    Pass("copies", copy_between, invariants.check_copies, _mixed),
     Pass("schedule", schedule, invariants.check_order, _always),
     Pass("poll", poll, invariants.check_order, _always),
     Pass("kernels", bind, invariants.check_kernels, _always),
@@ -91,7 +96,7 @@ PASSES: Final[tuple[Pass, ...]] = (
 
 
 @cache
-def _of(optimize: bool, numpy: bool, nests: bool) -> Sequence[Pass]:
+def _of(optimize: bool, host: bool, nests: bool) -> Sequence[Pass]:
     """The passes for steps of a kind."""
     return [each for each in PASSES if each.when(optimize, numpy, nests)]
 
@@ -112,7 +117,7 @@ def versions(request: Request, nests: bool) -> tuple[Step, Step]:
             invariants.check_values(before, step)
         if explain.enabled:
             explain.after("read", before, step)
-    for each in _of(request.optimize, request.xp is np, step.nests):
+    for each in _of(request.optimize, not request.placed, step.nests):
         before, step = step, each.run(step)
         if check.enabled:
             each.check(before, step)

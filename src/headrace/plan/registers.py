@@ -54,7 +54,9 @@ class _Allotting:
         self._register: dict[int, int] = {n: n for n in range(step.values.num_args + 1)}
         self._free: dict[frozenset[int], list[int]] = {}
         self._last = self._last_uses()
-        self._overwrites = step.request.optimize and not step.nests and step.request.xp is np
+        self._overwrites = (
+            step.request.optimize and not step.nests and not step.request.placed
+        )
 
     def done(self) -> Step:
         step, last, register = self._step, self._last, self._register

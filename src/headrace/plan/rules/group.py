@@ -149,7 +149,7 @@ def _instruction(member: Instr, register: dict[int, int], node: NodeInfo) -> Ins
     op = member.op
     assert op.spec is not None
     single = op.spec.single_output
-    kernel = bound_kernel(op, op.spec, np)
+    kernel = bound_kernel(op, op.spec)
     inputs = tuple([register[value] for value in member.inputs])
     if check.enabled:
         kernel = check.checked_kernel(kernel, op, single)

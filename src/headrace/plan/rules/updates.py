@@ -52,7 +52,7 @@ RULE: Final = Rule("update", Having(TAKES_PRODUCTS), _match)
 def _build(group: Group) -> Kernel:
     product, update = group.members
     assert update.op.spec is not None
-    change = bound_kernel(update.op, update.op.spec, np)
+    change = bound_kernel(update.op, update.op.spec)
     if check.enabled:
         change = check.checked_kernel(change, update.op, update.op.spec.single_output)
     flip_a, flip_b = product.op.attrs["transpose_a"], product.op.attrs["transpose_b"]

@@ -1,0 +1,66 @@
+"""Array kernels of reductions, and of what looks for the largest.
+
+Called by: ops._portable.table.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.ops._portable.table import arrays
+
+Axes = tuple[int, ...]
+
+
+def axes_of(indices: Any, rank: int) -> Axes:
+    """Dimensions from 0 on.  Raises ValueError if there are none such, or twice."""
+    axes = tuple([int(axis) + rank if axis < 0 else int(axis) for axis in np.ravel(indices)])
+    if len(set(axes)) != len(axes) or any(not 0 <= axis < rank for axis in axes):
+        raise ValueError(f"no dimensions {axes} of {rank}")
+    return axes
+
+
+def _reduction(function: str) -> Callable[..., Any]:
+    def kernel(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
+        axes = axes_of(reduction_indices, input.ndim)
+        if not axes:
+            return xp.asarray(input, copy=True)
+        if function in ("sum", "prod"):  # which widen by themselves
+            return getattr(xp, function)(input, axis=axes, keepdims=keep_dims, dtype=input.dtype)
+        return getattr(xp, function)(input, axis=axes, keepdims=keep_dims)
+
+    return kernel
+
+
+for _name, _function in (("Sum", "sum"), ("Prod", "prod"), ("All", "all"), ("Any", "any")):
+    arrays(_name, host=(1,))(_reduction(_function))
+for _name, _function in (("Mean", "mean"), ("Max", "max"), ("Min", "min")):
+    arrays(_name, host=(1,), reals=True)(_reduction(_function))
+
+
+def _place(function: str) -> Callable[..., Any]:
+    def kernel(xp: Any, input: Any, dimension: Any, *, output_type: Any) -> Any:
+        (axis,) = axes_of(dimension, input.ndim)
+        found = getattr(xp, function)(input, axis=axis)
+        return xp.astype(found, getattr(xp, output_type.base_dtype.name))
+
+    return kernel
+
+
+arrays("ArgMax", host=(1,), reals=True)(_place("argmax"))
+arrays("ArgMin", host=(1,), reals=True)(_place("argmin"))
+
+
+@arrays("L2Loss", reals=True)
+def _l2_loss(xp: Any, t: Any) -> Any:
+    return xp.sum(xp.square(t)) * 0.5
+
+
+@arrays("BiasAddGrad")
+def _bias_add_grad(xp: Any, out_backprop: Any, *, data_format: bytes = b"NHWC") -> Any:
+    channels = 1 if data_format == b"NCHW" else out_backprop.ndim - 1
+    axes = tuple([axis for axis in range(out_backprop.ndim) if axis != channels])
+    return xp.sum(out_backprop, axis=axes, dtype=out_backprop.dtype)

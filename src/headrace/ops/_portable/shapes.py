@@ -1,0 +1,187 @@
+"""Array kernels that move elements: shapes, slices, joining, gathering.
+
+Called by: ops._portable.table.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.ops._portable.reductions import axes_of
+from headrace.ops._portable.table import arrays
+
+
+def _sizes(value: Any) -> tuple[int, ...]:
+    return tuple([int(size) for size in np.ravel(value)])
+
+
+def _axis(value: Any, rank: int) -> int:
+    (axis,) = axes_of(value, rank)
+    return axis
+
+
+@arrays("Reshape", host=(1,))
+def _reshape(xp: Any, tensor: Any, shape: Any) -> Any:
+    return xp.reshape(tensor, _sizes(shape))
+
+
+@arrays("ExpandDims", host=(1,))
+def _expand_dims(xp: Any, input: Any, dim: Any) -> Any:
+    return xp.expand_dims(input, axis=_axis(dim, input.ndim + 1))
+
+
+@arrays("Squeeze")
+def _squeeze(xp: Any, input: Any, *, squeeze_dims: Any) -> Any:
+    if squeeze_dims:
+        axes = axes_of(squeeze_dims, input.ndim)
+    else:
+        axes = tuple([axis for axis, size in enumerate(input.shape) if size == 1])
+    return xp.squeeze(input, axis=axes)
+
+
+@arrays("Transpose", host=(1,))
+def _transpose(xp: Any, x: Any, perm: Any) -> Any:
+    return xp.permute_dims(x, axes_of(perm, x.ndim))
+
+
+@arrays("ConcatV2", host=(-1,))
+def _concat_v2(xp: Any, *inputs: Any) -> Any:
+    *values, axis = inputs
+    return xp.concat(values, axis=_axis(axis, values[0].ndim))
+
+
+@arrays("Concat", host=(0,))
+def _concat(xp: Any, concat_dim: Any, *values: Any) -> Any:
+    return xp.concat(values, axis=_axis(concat_dim, values[0].ndim))
+
+
+@arrays("Pack")
+def _pack(xp: Any, *values: Any, axis: int) -> Any:
+    return xp.stack(values, axis=_axis(axis, values[0].ndim + 1))
+
+
+@arrays("Unpack")
+def _unpack(xp: Any, value: Any, *, num: int, axis: int) -> list[Any]:
+    found = _axis(axis, value.ndim)
+    before = (slice(None),) * found
+    after = (slice(None),) * (value.ndim - found - 1)
+    if value.shape[found] != num:
+        raise ValueError(f"{value.shape[found]} are not {num}")
+    return [value[(*before, number, *after)] for number in range(num)]
+
+
+def _pieces(value: Any, axis: int, sizes: Any) -> list[Any]:
+    """Parts of those sizes along a dimension."""
+    if sum(sizes) != value.shape[axis]:
+        raise ValueError(f"{sizes} do not sum up to {value.shape[axis]}")
+    found, begin = [], 0
+    for size in sizes:
+        index = [slice(None)] * value.ndim
+        index[axis] = slice(begin, begin + size)
+        found.append(value[tuple(index)])
+        begin += size
+    return found
+
+
+@arrays("Split", host=(0,))
+def _split(xp: Any, split_dim: Any, value: Any, *, num_split: int) -> list[Any]:
+    axis = _axis(split_dim, value.ndim)
+    size, left = divmod(value.shape[axis], num_split)
+    if left:
+        raise ValueError(f"{value.shape[axis]} cannot be divided by {num_split}")
+    return _pieces(value, axis, [size] * num_split)
+
+
+@arrays("SplitV", host=(1, 2))
+def _split_v(xp: Any, value: Any, size_splits: Any, split_dim: Any) -> list[Any]:
+    axis, sizes = _axis(split_dim, value.ndim), list(_sizes(size_splits))
+    if -1 in sizes:
+        at = sizes.index(-1)
+        sizes[at] = 0
+        sizes[at] = value.shape[axis] - sum(sizes)
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"sizes {sizes}")
+    return _pieces(value, axis, sizes)
+
+
+@arrays("Slice", host=(1, 2))
+def _slice(xp: Any, input: Any, begin: Any, size: Any) -> Any:
+    index = []
+    for first, count, there in zip(_sizes(begin), _sizes(size), input.shape, strict=True):
+        last = there if count == -1 else first + count
+        if not 0 <= first <= last <= there:
+            raise ValueError(f"{first} to {last} of {there}")
+        index.append(slice(first, last))
+    return input[tuple(index)]
+
+
+@arrays("Tile", host=(1,))
+def _tile(xp: Any, input: Any, multiples: Any) -> Any:
+    if len(_sizes(multiples)) != input.ndim:
+        raise ValueError(f"{multiples} for {input.ndim} dimensions")
+    return xp.tile(input, _sizes(multiples))
+
+
+@arrays("Fill", host=(0,))
+def _fill(xp: Any, dims: Any, value: Any) -> Any:
+    return xp.asarray(xp.broadcast_to(value, _sizes(dims)), copy=True)
+
+
+@arrays("BroadcastTo", host=(1,))
+def _broadcast_to(xp: Any, input: Any, shape: Any) -> Any:
+    return xp.asarray(xp.broadcast_to(input, _sizes(shape)), copy=True)
+
+
+@arrays("ZerosLike")
+def _zeros_like(xp: Any, x: Any) -> Any:
+    return xp.zeros_like(x)
+
+
+@arrays("OnesLike")
+def _ones_like(xp: Any, x: Any) -> Any:
+    return xp.ones_like(x)
+
+
+@arrays("Pad", "PadV2", host=(1,))
+def _pad(xp: Any, input: Any, paddings: Any, constant_values: Any = None) -> Any:
+    if paddings.shape != (input.ndim, 2) or (paddings < 0).any():
+        raise ValueError(f"paddings {paddings.tolist()}")
+    value = constant_values
+    if value is None:
+        value = xp.zeros((), dtype=input.dtype, device=input.device)
+    found = xp.asarray(input, copy=True)
+    for axis, (before, after) in enumerate(paddings.tolist()):
+
+        def filled(count: int, axis: int = axis, found: Any = found) -> Any:
+            return xp.broadcast_to(value, (*found.shape[:axis], count, *found.shape[axis + 1 :]))
+
+        parts = [filled(before), found, filled(after)]
+        found = xp.concat([part for part in parts if part.shape[axis]] or [found], axis=axis)
+    return found
+
+
+@arrays("ReverseV2", host=(1,))
+def _reverse(xp: Any, tensor: Any, axis: Any) -> Any:
+    return xp.flip(tensor, axis=axes_of(axis, tensor.ndim))
+
+
+@arrays("Gather")
+def _gather(xp: Any, params: Any, indices: Any) -> Any:
+    return _taken(xp, params, indices, 0)
+
+
+@arrays("GatherV2", host=(2,))
+def _gather_v2(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: int) -> Any:
+    if batch_dims:
+        raise NotImplementedError
+    return _taken(xp, params, indices, _axis(axis, params.ndim))
+
+
+def _taken(xp: Any, params: Any, indices: Any, axis: int) -> Any:
+    there = params.shape[axis]
+    if indices.size and (int(xp.min(indices)) < 0 or int(xp.max(indices)) >= there):
+        raise IndexError(f"not all in [0, {there})")
+    flat = xp.take(params, xp.reshape(indices, (-1,)), axis=axis)
+    return xp.reshape(flat, (*params.shape[:axis], *indices.shape, *params.shape[axis + 1 :]))

@@ -1,0 +1,68 @@
+"""The table of array kernels, by op.
+
+Called by: ops._portable (fills it), plan.devices (reads it).  Threads: filled under a lock, then read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Final, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FILES: Final = ("elementwise", "reductions", "shapes", "products", "activations")
+
+
+class ArrayKernel:
+    """A function of (xp, inputs…), whose keyword-only parameters are attrs.
+
+    host: places of inputs that stay in the host's memory, such as shapes and axes; -1 is the last one.  reals: it is
+    for floating point numbers alone; others are computed on the host.
+    """
+
+    def __init__(self, function: Callable[..., Any], host: Iterable[int], reals: bool) -> None:
+        self.function = function
+        self._host = frozenset(host)
+        self.reals = reals
+
+    def on_host(self, place: int, count: int) -> bool:
+        """Whether the input at a place, of so many, stays with the host."""
+        return place in self._host or place - count in self._host
+
+    @cached_property
+    def attrs(self) -> tuple[str, ...]:
+        """Names of the attrs that it takes."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return tuple([each.name for each in parameters if each.kind is each.KEYWORD_ONLY])
+
+
+_kernels: dict[str, ArrayKernel] = {}
+_lock = threading.Lock()
+_loaded = False
+
+
+def arrays(*names: str, host: Iterable[int] = (), reals: bool = False) -> Callable[[F], F]:
+    """Decorator: the array kernel of ops; see `ArrayKernel`."""
+
+    def decorate(function: F) -> F:
+        for name in names:
+            assert name not in _kernels, f"op {name} has two array kernels"
+            _kernels[name] = ArrayKernel(function, host, reals)
+        return function
+
+    return decorate
+
+
+def array_kernels() -> dict[str, ArrayKernel]:
+    """All of them, by op."""
+    global _loaded
+    if not _loaded:
+        with _lock:
+            for name in _FILES:
+                import_module(f"headrace.ops._portable.{name}")
+            _loaded = True
+    return _kernels

@@ -1,0 +1,74 @@
+"""Array kernels: on a device of the array API standard alone, ops give what they give on the host, or its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.graph.registry import OPS
+from headrace.ops._portable.table import array_kernels
+from tests.ops.operands import Recipe, covered, recipes
+from tests.ops.test_operands import feeds, shown
+from tests.support.toy_device import ToyDevice, toy_devices
+
+NAMES = sorted(array_kernels())
+MOST = 40
+ON_HOST_ALONE = {"string"}  # dtypes, of which such a device has none
+
+
+@pytest.fixture
+def toy() -> Iterator[ToyDevice]:
+    with toy_devices(1) as (device,):
+        yield device
+
+
+def outcomes(recipe: Recipe, device: str) -> list[Any]:
+    """What the op gives of each of the operands: values, or the class of an error."""
+    found: list[Any] = []
+    with tf.Graph().as_default():
+        with tf.device(device):
+            fed, wanted, node = recipe.build()
+        with tf.Session() as session:
+            for operands in recipe.operands:
+                try:
+                    found.append(session.run(wanted or node, feeds(fed, operands)))
+                except tf.errors.OpError as error:
+                    found.append((type(error).__name__, error.message))
+    return found
+
+
+def differs(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, tuple) or isinstance(theirs, tuple):
+        return bool(ours != theirs)
+    return not all(map(same, ours, theirs, strict=True))
+
+
+def same(a: Any, b: Any) -> bool:
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind in "fc":
+        tolerance = 1e-5 if a.dtype.itemsize <= 8 else 1e-12
+        return bool(np.allclose(a, b, tolerance, tolerance, equal_nan=True))
+    return bool((a == b).all())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_op_gives_the_same_on_a_device_of_another_kind(name: str, toy: ToyDevice) -> None:
+    spec = OPS[name]
+    if not covered(spec):
+        pytest.fail(f"{name} has no operands: which test runs its array kernel?")
+    found = []
+    for recipe in recipes(spec, MOST):
+        if ON_HOST_ALONE & {kind.name for kind in recipe.types}:
+            continue
+        pairs = zip(outcomes(recipe, "/cpu:0"), outcomes(recipe, "/device:TOY:0"), strict=True)
+        for operands, (host, device) in zip(recipe.operands, pairs, strict=True):
+            if differs(host, device):
+                found.append(f"{shown(operands)}: {host} on the host, {device} on the device")
+    assert not found, f"{len(found)} of {name}:\n" + "\n".join(found[:5])
+    assert toy.counts["kernel"] > 0, "nothing was computed on the device"
