@@ -8,6 +8,8 @@ Called by: client.local, serve.worker.registered.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.base.traits import CONTROL_FLOW
@@ -17,12 +19,14 @@ from headrace.plan import explain
 from headrace.plan.devices import placed
 from headrace.plan.emit import emit
 from headrace.plan.functions import functions_of
-from headrace.plan.ir import Request
+from headrace.plan.fusion import FUSED, may_pay, setting
+from headrace.plan.ir import Request, instrs
 from headrace.plan.passes import versions
 from headrace.plan.prune import Pruned
 from headrace.plan.structure import Unstructured
 from headrace.run.exec.kernel import Memos
 from headrace.run.exec.program import Program
+from headrace.run.exec.tuning import Made, Tuner
 
 if TYPE_CHECKING:
     from headrace.run.exec.dataflow import DataflowProgram
@@ -55,7 +59,10 @@ def compile_program(
         request = Request(pruned, args, returns, devices, memos, fold, _functions, elsewhere)
         try:
             before, step = versions(request, nests)
-            return emit(step, before)
+            program = emit(step, before)
+            if fold and not elsewhere and (how := setting()) != "off" and may_pay(pruned.ops):
+                program.tuner = Tuner(partial(_fused, request, nests), how == "auto")
+            return program
         except Unstructured as error:
             why = f"since {error}"
     from headrace.plan.compile_dataflow import compile_dataflow  # few programs need it
@@ -63,6 +70,13 @@ def compile_program(
     if explain.enabled:
         explain.general(pruned.ops, why)
     return compile_dataflow(pruned, args, returns, devices, memos, _functions, elsewhere)
+
+
+def _fused(request: Request, nests: bool) -> Made | None:
+    """The program in which what is in a row is compiled; None if there is nothing of that."""
+    before, step = versions(replace(request, fuses=True), nests)
+    kernels = [each.kernel.fused for each in instrs(step.code) if each.what == FUSED]  # type: ignore[union-attr]
+    return (emit(step, before).run, kernels) if kernels else None
 
 
 def _functions(op: Operation, device: str) -> Any:

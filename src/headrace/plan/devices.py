@@ -67,7 +67,7 @@ def may_be_on(op: Operation, device: str) -> bool:
         return True
     if not _dtypes(op) <= _ANY_NUMBER:
         return False
-    return not op.inputs and not op.outputs or not _ANYWHERE.isdisjoint(op.traits) or _kernel(op) is not None
+    return not op.inputs and not op.outputs or not _ANYWHERE.isdisjoint(op.traits) or array_kernel(op) is not None
 
 
 def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed:
@@ -89,14 +89,15 @@ def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed
 
 def _computes(op: Operation, device: Device) -> bool:
     """Whether a node that is on a device is computed there."""
-    kernel = _kernel(op)
+    kernel = array_kernel(op)
     if kernel is None or MAY_WAIT in op.traits:
         return False
     kinds = _dtypes(op)
     return kinds <= device.dtypes and not kinds <= _IN_HOST_MEMORY
 
 
-def _kernel(op: Operation) -> ArrayKernel | None:
+def array_kernel(op: Operation) -> ArrayKernel | None:
+    """The array kernel of a node, if it has one for its dtype."""
     kernel = array_kernels().get(op.type)
     if kernel is not None and kernel.reals:
         value = next((tensor for tensor in op.inputs), None)

@@ -140,6 +140,7 @@ class Request:
 
     devices: full device name of each node.  memos: what nodes remember between steps, by node name.  optimize: not for
     traced steps, which list every node.  functions: see `Infos`.  placed: where nodes compute that do not on the host.
+    fuses: see `plan.fusion`.
     """
 
     pruned: Pruned
@@ -150,6 +151,7 @@ class Request:
     optimize: bool = True
     functions: Callable[[Operation, str], Any] = lambda op, device: None
     placed: Mapping[Operation, Device] = field(default_factory=dict)
+    fuses: bool = False
 
     @cached_property
     def infos(self) -> Infos:

@@ -21,11 +21,12 @@ from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.binding import quick_scalar
 from headrace.plan.cost_model import is_large
+from headrace.plan.fusion import FUSED
 from headrace.plan.ir import BRANCH, DECIDE, LOAD, LOOP, NOTHING, RELEASE, STEP, Facts, Instr, Step
 from headrace.plan.memoization import SHAPES
 from headrace.plan.nesting import Loop
 
-_NOT_FRESH = frozenset((LOAD, DECIDE, BRANCH, LOOP, SHAPES))  # values of shapes are remembered
+_NOT_FRESH = frozenset((LOAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED))  # values of shapes are remembered
 _OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
 
 

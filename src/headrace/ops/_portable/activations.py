@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.ops._portable.table import arrays
+from headrace.ops._portable.table import arrays, require
 
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_ALPHA = 1.7580993408473768599402175208123  # scale times alpha
@@ -126,8 +126,8 @@ def _cross_entropy(xp: Any, features: Any, labels: Any) -> tuple[Any, Any]:
 @arrays("SparseSoftmaxCrossEntropyWithLogits", reals=True)
 def _sparse_cross_entropy(xp: Any, features: Any, labels: Any) -> tuple[Any, Any]:
     classes = features.shape[1]
-    if labels.size and (int(xp.min(labels)) < 0 or int(xp.max(labels)) >= classes):
-        raise IndexError(f"not all in [0, {classes})")
+    inside = xp.logical_and(labels >= 0, labels < classes)
+    require(xp, inside, f"not all in [0, {classes})")
     numbers = xp.arange(classes, dtype=labels.dtype, device=labels.device)
     is_label = xp.expand_dims(labels, axis=1) == xp.expand_dims(numbers, axis=0)
     return _cross_entropy(xp, features, xp.astype(is_label, features.dtype))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace.ops._portable.reductions import axes_of
-from headrace.ops._portable.table import arrays
+from headrace.ops._portable.table import arrays, require
 
 
 def _sizes(value: Any) -> tuple[int, ...]:
@@ -181,7 +181,7 @@ def _gather_v2(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: int
 
 def _taken(xp: Any, params: Any, indices: Any, axis: int) -> Any:
     there = params.shape[axis]
-    if indices.size and (int(xp.min(indices)) < 0 or int(xp.max(indices)) >= there):
-        raise IndexError(f"not all in [0, {there})")
+    inside = xp.logical_and(indices >= 0, indices < there)
+    require(xp, inside, f"not all in [0, {there})")
     flat = xp.take(params, xp.reshape(indices, (-1,)), axis=axis)
     return xp.reshape(flat, (*params.shape[:axis], *indices.shape, *params.shape[axis + 1 :]))

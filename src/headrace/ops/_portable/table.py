@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from importlib import import_module
 from typing import Any, Final, TypeVar
@@ -41,6 +43,29 @@ class ArrayKernel:
 
 
 _kernels: dict[str, ArrayKernel] = {}
+_required: ContextVar[list[Any] | None] = ContextVar("_required", default=None)
+
+
+def require(xp: Any, condition: Any, otherwise: str) -> None:
+    """Raise IndexError unless all elements hold; while a kernel is traced they are kept for who traces."""
+    traced = _required.get()
+    if traced is not None:
+        traced.append(xp.all(condition))
+    elif not bool(xp.all(condition)):
+        raise IndexError(otherwise)
+
+
+@contextmanager
+def tracing() -> Iterator[list[Any]]:
+    """What kernels require meanwhile, in this thread."""
+    found: list[Any] = []
+    token = _required.set(found)
+    try:
+        yield found
+    finally:
+        _required.reset(token)
+
+
 _lock = threading.Lock()
 _loaded = False
 

@@ -138,3 +138,28 @@ def _with_64_bits() -> AbstractContextManager[Any]:
 
     found: AbstractContextManager[Any] = enable_x64()
     return found
+
+
+# -- programs of this host's processors ---------------------------------------------------------------------------------
+
+
+def compiled(function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
+    """A function of (jax.numpy, arrays…), compiled for the processors.
+
+    function: gives (results, whether they hold; None: they do).  What comes back is a function of NumPy's arrays, whose
+    results are read-only ones; None where they do not hold.
+    """
+    import jax
+    import jax.numpy
+
+    device = jax.devices("cpu")[0]
+    program = jax.jit(lambda *given: function(jax.numpy, *given))
+
+    def run(values: Sequence[Any]) -> list[Any] | None:
+        with _with_64_bits(), jax.default_device(device):
+            found, holds = program(*values)
+        if holds is not None and not bool(holds):
+            return None
+        return [np.asarray(each) for each in found]
+
+    return run
