@@ -16,8 +16,10 @@ from typing import Any
 from headrace.base.device import DeviceSpec
 from headrace.base.traits import (
     ASSIGNS,
+    CALLS_USER,
     CONST,
     CONTROL_FLOW,
+    DRAWS,
     IDENTITY,
     MAY_WAIT,
     OF_SHAPE,
@@ -25,6 +27,7 @@ from headrace.base.traits import (
     READS_VARIABLE,
     RECEIVE,
     SEND,
+    STATEFUL,
     UPDATES,
     VAR_HANDLE,
     VARIABLE,
@@ -56,18 +59,24 @@ _ANYWHERE = frozenset(
     )
 )
 """Traits of ops that are on every device, though the host does their work."""
+_DOES_MORE = frozenset((STATEFUL, MAY_WAIT, CALLS_USER))
 _ANY_NUMBER = NUMBERS | {"bfloat16", "resource"}
 _IN_HOST_MEMORY = frozenset(("int32", "string", "resource", "variant"))
 
 
-def may_be_on(op: Operation, device: str) -> bool:
-    """Whether a node can be on a device, by name."""
+def may_be_on(op: Operation, device: str, asked: bool) -> bool:
+    """Whether a node can be on a device, by name, or is to be there unasked.
+
+    Asked for, the host does in the name of the device what that has no array kernel for, of numbers.
+    """
     type = DeviceSpec.from_string(device).device_type
     if type in (None, "CPU"):
         return True
     if not _dtypes(op) <= _ANY_NUMBER:
         return False
-    return not op.inputs and not op.outputs or not _ANYWHERE.isdisjoint(op.traits) or array_kernel(op) is not None
+    if array_kernel(op) is not None or not _ANYWHERE.isdisjoint(op.traits):
+        return True
+    return asked and (DRAWS in op.traits or _DOES_MORE.isdisjoint(op.traits))
 
 
 def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed:

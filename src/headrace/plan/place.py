@@ -283,7 +283,9 @@ class _Placer:
                 each
                 for each in self._groups.members(leader)
                 if not any(
-                    may_be_on(each, device) for device in self._devices if spec.matches(_spec(device))
+                    may_be_on(each, device, True)
+                    for device in self._devices
+                    if spec.matches(_spec(device))
                 )
             ),
             op,
@@ -326,9 +328,11 @@ class _Placer:
 
     def _fitting(self, spec: DeviceSpec, op: Operation) -> str | None:
         """As `_matching`, of devices that the whole group of a node can be on."""
-        members = self._groups.members(self._groups.leader(op))
+        members, asked = self._groups.members(self._groups.leader(op)), spec.device_type is not None
         for device in self._devices:
-            if spec.matches(_spec(device)) and all([may_be_on(each, device) for each in members]):
+            if spec.matches(_spec(device)) and all(
+                [may_be_on(each, device, asked) for each in members]
+            ):
                 return device
         return None
 
@@ -351,7 +355,7 @@ class _Placer:
             users = op.outputs[0]._consumers
             near = {placed.get(user) for user in users if user in self._needed}
         device = near.pop() if len(near) == 1 else None
-        if device is not None and spec.matches(_spec(device)) and may_be_on(op, device):
+        if device is not None and spec.matches(_spec(device)) and may_be_on(op, device, True):
             return device
         return self._choose(spec, op)
 

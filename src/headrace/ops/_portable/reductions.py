@@ -54,6 +54,16 @@ arrays("ArgMax", host=(1,), reals=True)(_place("argmax"))
 arrays("ArgMin", host=(1,), reals=True)(_place("argmin"))
 
 
+@arrays("Cumsum", host=(1,), reals=True)
+def _cumsum(xp: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
+    (along,) = axes_of(axis, x.ndim)
+    given = xp.flip(x, axis=along) if reverse else x
+    found = xp.cumulative_sum(given, axis=along)
+    if exclusive:
+        found = found - given
+    return xp.flip(found, axis=along) if reverse else found
+
+
 @arrays("L2Loss", reals=True)
 def _l2_loss(xp: Any, t: Any) -> Any:
     return xp.sum(xp.square(t)) * 0.5

@@ -11,6 +11,7 @@ import numpy as np
 
 from headrace.ops._portable.reductions import axes_of
 from headrace.ops._portable.table import arrays, require
+from headrace.ops.array.slicing import slice_index
 
 
 def _sizes(value: Any) -> tuple[int, ...]:
@@ -117,6 +118,24 @@ def _slice(xp: Any, input: Any, begin: Any, size: Any) -> Any:
     return input[tuple(index)]
 
 
+@arrays("StridedSlice", host=(1, 2, 3))
+def _strided_slice(
+    xp: Any,
+    input: Any,
+    begin: Any,
+    end: Any,
+    strides: Any,
+    *,
+    begin_mask: int,
+    end_mask: int,
+    ellipsis_mask: int,
+    new_axis_mask: int,
+    shrink_axis_mask: int,
+) -> Any:
+    masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    return input[slice_index(begin, end, strides, masks)]
+
+
 @arrays("Tile", host=(1,))
 def _tile(xp: Any, input: Any, multiples: Any) -> Any:
     if len(_sizes(multiples)) != input.ndim:
@@ -165,6 +184,18 @@ def _pad(xp: Any, input: Any, paddings: Any, constant_values: Any = None) -> Any
 @arrays("ReverseV2", host=(1,))
 def _reverse(xp: Any, tensor: Any, axis: Any) -> Any:
     return xp.flip(tensor, axis=axes_of(axis, tensor.ndim))
+
+
+@arrays("OneHot", host=(1,))
+def _one_hot(
+    xp: Any, indices: Any, depth: Any, on_value: Any, off_value: Any, *, axis: int
+) -> Any:
+    rank = indices.ndim + 1
+    along = _axis(axis, rank)
+    numbers = xp.arange(int(depth), dtype=indices.dtype, device=indices.device)
+    numbers = xp.reshape(numbers, (-1, *[1] * (rank - along - 1)))
+    is_on = xp.expand_dims(indices, axis=along) == numbers
+    return xp.where(is_on, on_value, off_value)
 
 
 @arrays("Gather")
