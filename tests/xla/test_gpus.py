@@ -164,7 +164,9 @@ def test_a_number_that_is_none_is_refused() -> None:
 
 
 def test_jax_that_was_there_before_is_said_to_have_too_few() -> None:
-    program = "import jax; jax.devices(); import headrace as tf; print(len(tf.Session().list_devices()))"
+    program = (
+        "import jax; jax.devices(); import headrace as tf; print(len(tf.Session().list_devices()))"
+    )
     done = run(program, HEADRACE_GPUS="3", XLA_FLAGS="")
     if gpus.stand_ins():
         assert "xla_force_host_platform_device_count=3" in done.stderr, done.stderr
@@ -190,6 +192,7 @@ def _run_in_child(queue: Any) -> None:
             queue.put(f"{type(error).__name__}: {error.message}")
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")
 def test_a_forked_process_is_told_so() -> None:
     with tf.Graph().as_default(), tf.device(GPU), tf.Session() as session:
         session.run(tf.exp(tf.placeholder_with_default(0.0, [])))

@@ -8,7 +8,6 @@ Called by: client.local.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from headrace.base.traits import ENQUEUES_ONE, HANDLE, READS_ONE
 from headrace.graph.graph import Operation
@@ -86,9 +85,7 @@ class _Compiler(ColumnCompiler):
         spec = op.spec
         if spec is not None and HANDLE in spec.traits and not op.inputs:
             register = self.new_register(op.outputs[0])
-            self._handles.append(
-                (make.handle(bound_kernel(op, spec), self._info(op)), register)
-            )
+            self._handles.append((make.handle(bound_kernel(op, spec), self._info(op)), register))
             self._handle_tensors.add(op.outputs[0])
         elif READS_ONE in op.traits:
             if self._read is not None or not self._handle_tensors.issuperset(op.inputs):

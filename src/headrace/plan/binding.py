@@ -33,9 +33,7 @@ def bound_kernel(op: Operation, spec: OpSpec) -> Callable[..., Any]:
     return functools.partial(kernel, np, **attrs)
 
 
-def bound_unread(
-    op: Operation, spec: OpSpec, more: Mapping[str, Any]
-) -> Callable[..., Any]:
+def bound_unread(op: Operation, spec: OpSpec, more: Mapping[str, Any]) -> Callable[..., Any]:
     """As `bound_kernel`, of the kernel for values that are still in their file.  more: attrs that no node has."""
     assert spec.unread_fn is not None
     attrs = {**{name: op.attrs[name] for name in spec.kernel_attrs}, **more}

@@ -36,6 +36,7 @@ from headrace.graph.graph import Operation
 from headrace.ops._portable.table import ArrayKernel, array_kernels
 from headrace.plan.binding import bound_kernel
 from headrace.plan.ir import BRANCH, COPY, LOOP, NODE, Instr, Step, Values
+from headrace.plan.nesting import closed
 from headrace.run.devices.device import HOST, NUMBERS, Device
 from headrace.run.devices.table import of_name
 
@@ -198,7 +199,9 @@ class _Copying:
                 code += (instr, *copies)
                 continue
             if instr.what in (BRANCH, LOOP):
-                instr = instr.changed(body=tuple([self.done(inner) for inner in instr.body]))
+                instr = closed(
+                    instr.changed(body=tuple([self.done(inner) for inner in instr.body]))
+                )
             code.append(instr)
         return step.with_code(code)
 

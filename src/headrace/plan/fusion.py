@@ -62,7 +62,10 @@ def fuse(step: Step) -> Step:
 
 
 class _Fusing:
-    """members: of the group that is being made; late: what depends on them and is to come after them."""
+    """members: of the group that is being made; late: what depends on them and is to come after them.
+
+    looks: some of them read variables, which may not change before the group runs.
+    """
 
     def __init__(self, step: Step) -> None:
         self._step, self._facts = step, step.facts
@@ -78,6 +81,7 @@ class _Fusing:
         self._made_late: set[int] = set()
         self._ops: set[Operation] = set()
         self._late_ops: set[Operation] = set()
+        self._looks = False
 
     def done(self) -> Step:
         for instr in self._step.code:
@@ -95,8 +99,9 @@ class _Fusing:
             self._pending.append(instr)
             self._made.update(instr.outputs)
             self._ops.add(instr.op)
+            self._looks = self._looks or not self._values.changing.isdisjoint(instr.inputs)
         elif instr.effects or instr.waiter >= 0 or instr.what in (BRANCH, LOOP):
-            if depends or self._late:
+            if depends or self._late or self._looks:
                 self._end()
             self._code.append(instr)
         elif depends:
@@ -132,7 +137,7 @@ class _Fusing:
         kernel = array_kernel(op)
         if kernel is None or MAY_WAIT in op.traits or op in self._step.request.placed:
             return False
-        if not values.changing.isdisjoint(instr.inputs) or not _numeric(op):
+        if not _numeric(op):
             return False
         return all(
             value in values.constants
@@ -148,7 +153,9 @@ def _numeric(op: Operation) -> bool:
 def _build(group: Group) -> Kernel:
     """The kernel of a group: (step, what it is given) -> its results."""
     constants = group.values.constants
-    known = {place: constants[value] for place, value in enumerate(group.inputs) if value in constants}
+    known = {
+        place: constants[value] for place, value in enumerate(group.inputs) if value in constants
+    }
     steps = []
     for member in group.members:
         kernel = array_kernels()[member.op.type]
@@ -167,7 +174,7 @@ def _build(group: Group) -> Kernel:
     plain, single = group.plain(), len(wanted) == 1
 
     def run(step: Any, *values: Any) -> Any:
-        found = fused(values)
+        found: Sequence[Any] | None = fused(values)
         if found is None:
             found = plain(step, values)
         return found[0] if single else found
@@ -211,5 +218,3 @@ def _array(xp: Any, place: int, values: dict[int, Any], known: dict[int, Any]) -
     if found is None:
         found = values[place] = xp.asarray(known[place])
     return found
-
-

@@ -90,7 +90,12 @@ def _computation(instr: Instr, spec: OpSpec, step: Step) -> Any:
         return spec.name, where, instr.inputs
     attrs = instr.op.attrs
     try:
-        key = spec.name, where, instr.inputs, *[_hashable(attrs[name]) for name in spec.kernel_attrs]
+        key = (
+            spec.name,
+            where,
+            instr.inputs,
+            *[_hashable(attrs[name]) for name in spec.kernel_attrs],
+        )
         hash(key)
     except TypeError:
         return None

@@ -29,11 +29,10 @@ from headrace.plan.rules.table import RULES
 from headrace.plan.scheduling import load, poll, schedule
 
 
-
 class Kind(NamedTuple):
     """What there are several sets of passes for.
 
-    optimize: nodes may be left out or run together.  host: all compute on the host.  nests: there are branches or loops.
+    optimize: nodes may be left out or run together.  host: all compute there.  nests: there are branches or loops.
     fuses: see `plan.fusion`.
     """
 

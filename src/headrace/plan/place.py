@@ -4,8 +4,8 @@ The rules are TensorFlow 1.15's: what a node's device string leaves open is fill
 task that fits, in name order, and its best device; nodes joined by references, resource handles or ``_class`` groups
 stay together; a node without inputs goes with its consumers if they are on one device, one that only
 looks at metadata with its producer.  The outcome depends on the graph and the device list alone, unless
-the session asks for its own task to come first, as TensorFlow 2 has it.  Where there are devices that are no CPUs, a node
-goes where it has a kernel (`plan.devices`), and the groups that it is in have.
+the session asks for its own task to come first, as TensorFlow 2 has it.  Where there are devices that are no CPUs, a
+node goes where it has a kernel (`plan.devices`), and those of its group have.
 Called by: client.local, serve.master.master.  Threads: any.
 """
 
@@ -291,8 +291,12 @@ class _Placer:
             op,
         )
         kind = spec.device_type or "such"
-        dtypes_of = ", ".join(sorted({t.dtype.base_dtype.name for t in (*without.inputs, *without.outputs)}))
-        beside = "" if without is op else f" (it shares state or a colocation group with {op.name!r})"
+        dtypes_of = ", ".join(
+            sorted({t.dtype.base_dtype.name for t in (*without.inputs, *without.outputs)})
+        )
+        beside = (
+            "" if without is op else f" (it shares state or a colocation group with {op.name!r})"
+        )
         return errors.invalid_argument(
             f"Cannot assign a device for operation {without.name}: Could not satisfy explicit device specification "
             f"'{text}' because no supported kernel for {kind} devices is available. {without.type} of "
@@ -331,7 +335,7 @@ class _Placer:
         members, asked = self._groups.members(self._groups.leader(op)), spec.device_type is not None
         for device in self._devices:
             if spec.matches(_spec(device)) and all(
-                [may_be_on(each, device, asked) for each in members]
+                may_be_on(each, device, asked) for each in members
             ):
                 return device
         return None

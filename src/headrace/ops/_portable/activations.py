@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.ops._portable.table import arrays, require
+from headrace.ops._portable.table import arrays, check, device_of, require
 
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_ALPHA = 1.7580993408473768599402175208123  # scale times alpha
@@ -22,7 +22,7 @@ def _relu(xp: Any, features: Any) -> Any:
     return xp.maximum(features, _zero(xp, features))
 
 
-@arrays("ReluGrad", reals=True)
+@arrays("ReluGrad", reals=True, alike=True)
 def _relu_grad(xp: Any, gradients: Any, features: Any) -> Any:
     return xp.where(features > 0.0, gradients, _zero(xp, gradients))
 
@@ -32,7 +32,7 @@ def _relu6(xp: Any, features: Any) -> Any:
     return xp.minimum(_relu(xp, features), xp.full_like(features, 6.0))
 
 
-@arrays("Relu6Grad", reals=True)
+@arrays("Relu6Grad", reals=True, alike=True)
 def _relu6_grad(xp: Any, gradients: Any, features: Any) -> Any:
     inside = xp.logical_and(features > 0.0, features < 6.0)
     return xp.where(inside, gradients, _zero(xp, gradients))
@@ -43,7 +43,7 @@ def _leaky_relu(xp: Any, features: Any, *, alpha: float) -> Any:
     return xp.where(features > 0.0, features, features * alpha)
 
 
-@arrays("LeakyReluGrad", reals=True)
+@arrays("LeakyReluGrad", reals=True, alike=True)
 def _leaky_relu_grad(xp: Any, gradients: Any, features: Any, *, alpha: float) -> Any:
     return xp.where(features > 0.0, gradients, gradients * alpha)
 
@@ -53,7 +53,7 @@ def _elu(xp: Any, features: Any) -> Any:
     return xp.where(features < 0.0, xp.expm1(features), features)
 
 
-@arrays("EluGrad", reals=True)
+@arrays("EluGrad", reals=True, alike=True)
 def _elu_grad(xp: Any, gradients: Any, outputs: Any) -> Any:
     return xp.where(outputs < 0.0, gradients * (outputs + 1.0), gradients)
 
@@ -63,11 +63,9 @@ def _selu(xp: Any, features: Any) -> Any:
     return xp.where(features < 0.0, xp.expm1(features) * _SELU_ALPHA, features * _SELU_SCALE)
 
 
-@arrays("SeluGrad", reals=True)
+@arrays("SeluGrad", reals=True, alike=True)
 def _selu_grad(xp: Any, gradients: Any, outputs: Any) -> Any:
-    return xp.where(
-        outputs < 0.0, gradients * (outputs + _SELU_ALPHA), gradients * _SELU_SCALE
-    )
+    return xp.where(outputs < 0.0, gradients * (outputs + _SELU_ALPHA), gradients * _SELU_SCALE)
 
 
 @arrays("Sigmoid", reals=True)
@@ -81,7 +79,7 @@ def _softplus(xp: Any, features: Any) -> Any:
     return _relu(xp, features) + xp.log1p(xp.exp(-xp.abs(features)))
 
 
-@arrays("SoftplusGrad", reals=True)
+@arrays("SoftplusGrad", reals=True, alike=True)
 def _softplus_grad(xp: Any, gradients: Any, features: Any) -> Any:
     return gradients * _sigmoid(xp, features)
 
@@ -91,13 +89,14 @@ def _softsign(xp: Any, features: Any) -> Any:
     return features / (xp.abs(features) + 1.0)
 
 
-@arrays("SoftsignGrad", reals=True)
+@arrays("SoftsignGrad", reals=True, alike=True)
 def _softsign_grad(xp: Any, gradients: Any, features: Any) -> Any:
     return gradients / xp.square(xp.abs(features) + 1.0)
 
 
 def _shifted(xp: Any, logits: Any) -> tuple[Any, Any]:
     """Logits of which the largest is 0, and the sums of their exponentials."""
+    check(logits.ndim > 0)
     shifted = logits - xp.max(logits, axis=-1, keepdims=True)
     return shifted, xp.sum(xp.exp(shifted), axis=-1, keepdims=True)
 
@@ -116,8 +115,7 @@ def _log_softmax(xp: Any, logits: Any) -> Any:
 
 @arrays("SoftmaxCrossEntropyWithLogits", reals=True)
 def _cross_entropy(xp: Any, features: Any, labels: Any) -> tuple[Any, Any]:
-    if features.ndim != 2 or labels.ndim != 2:
-        raise ValueError("not matrices")
+    check(features.ndim == labels.ndim == 2)
     shifted, sums = _shifted(xp, features)
     loss = xp.sum(labels * (xp.log(sums) - shifted), axis=-1)
     return loss, xp.exp(shifted) / sums - labels
@@ -125,9 +123,10 @@ def _cross_entropy(xp: Any, features: Any, labels: Any) -> tuple[Any, Any]:
 
 @arrays("SparseSoftmaxCrossEntropyWithLogits", reals=True)
 def _sparse_cross_entropy(xp: Any, features: Any, labels: Any) -> tuple[Any, Any]:
+    check(features.ndim == 2 and labels.shape == features.shape[:1])
     classes = features.shape[1]
     inside = xp.logical_and(labels >= 0, labels < classes)
     require(xp, inside, f"not all in [0, {classes})")
-    numbers = xp.arange(classes, dtype=labels.dtype, device=labels.device)
+    numbers = xp.arange(classes, dtype=labels.dtype, device=device_of(labels))
     is_label = xp.expand_dims(labels, axis=1) == xp.expand_dims(numbers, axis=0)
     return _cross_entropy(xp, features, xp.astype(is_label, features.dtype))

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, Final
 
-from headrace.ops._portable.table import arrays
+from headrace.ops._portable.table import arrays, check
 
 _UNARY: Final = {
     "Abs": "abs",
     "ComplexAbs": "abs",
     "Neg": "negative",
     "Square": "square",
-    "Invert": "bitwise_invert",
     "LogicalNot": "logical_not",
     "Conj": "conj",
     "Real": "real",
@@ -62,9 +61,6 @@ _BINARY: Final = {
     "NotEqual": "not_equal",
     "LogicalAnd": "logical_and",
     "LogicalOr": "logical_or",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor",
     "Maximum": "maximum",
     "Minimum": "minimum",
 }
@@ -73,7 +69,6 @@ _BINARY_REALS: Final = {
     "Div": "divide",
     "FloorDiv": "floor_divide",
     "FloorMod": "remainder",
-    "Mod": "remainder",
     "Pow": "pow",
     "Atan2": "atan2",
 }
@@ -132,13 +127,14 @@ def _mul_no_nan(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(xp.broadcast_to(y == 0.0, found.shape), xp.zeros_like(found), found)
 
 
-@arrays("AddN", "AccumulateNV2")
+@arrays("AddN", "AccumulateNV2", alike=True)
 def _sum_of_many(xp: Any, *inputs: Any) -> Any:
     return reduce(xp.add, inputs) if len(inputs) > 1 else xp.asarray(inputs[0], copy=True)
 
 
 @arrays("Select")
 def _select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
+    check(t.shape == e.shape and condition.shape in (t.shape, t.shape[:1], ()))
     if condition.ndim == 1 and t.ndim > 1:
         condition = xp.reshape(condition, (condition.shape[0], *[1] * (t.ndim - 1)))
     return xp.where(condition, t, e)
@@ -151,6 +147,7 @@ def _select_v2(xp: Any, condition: Any, t: Any, e: Any) -> Any:
 
 @arrays("ClipByValue", reals=True)
 def _clip_by_value(xp: Any, t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
+    check(clip_value_min.shape in ((), t.shape) and clip_value_max.shape in ((), t.shape))
     return xp.maximum(xp.minimum(t, clip_value_max), clip_value_min)
 
 
@@ -165,6 +162,8 @@ def _cast(xp: Any, x: Any, *, SrcT: Any, DstT: Any) -> Any:
 
 @arrays("BiasAdd", "BiasAddV1")
 def _bias_add(xp: Any, value: Any, bias: Any, *, data_format: bytes = b"NHWC") -> Any:
+    check(value.ndim >= 2 and bias.ndim == 1)
+    check(bias.shape[0] == value.shape[1 if data_format == b"NCHW" else -1])
     if data_format == b"NCHW":
         bias = xp.reshape(bias, (bias.shape[0], *[1] * (value.ndim - 2)))
     return value + bias
@@ -173,26 +172,26 @@ def _bias_add(xp: Any, value: Any, bias: Any, *, data_format: bytes = b"NHWC") -
 # -- gradients ----------------------------------------------------------------------------------------------------
 
 
-@arrays("TanhGrad", reals=True)
+@arrays("TanhGrad", reals=True, alike=True)
 def _tanh_grad(xp: Any, y: Any, dy: Any) -> Any:
     return dy * (1.0 - xp.square(y))
 
 
-@arrays("SigmoidGrad", reals=True)
+@arrays("SigmoidGrad", reals=True, alike=True)
 def _sigmoid_grad(xp: Any, y: Any, dy: Any) -> Any:
     return dy * y * (1.0 - y)
 
 
-@arrays("SqrtGrad", reals=True)
+@arrays("SqrtGrad", reals=True, alike=True)
 def _sqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
     return dy * 0.5 / y
 
 
-@arrays("RsqrtGrad", reals=True)
+@arrays("RsqrtGrad", reals=True, alike=True)
 def _rsqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
     return dy * -0.5 * (xp.square(y) * y)
 
 
-@arrays("ReciprocalGrad", "InvGrad", reals=True)
+@arrays("ReciprocalGrad", "InvGrad", reals=True, alike=True)
 def _reciprocal_grad(xp: Any, y: Any, dy: Any) -> Any:
     return -dy * xp.square(y)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.ops._portable.table import arrays
+from headrace.ops._portable.table import arrays, check
 
 Axes = tuple[int, ...]
 
@@ -18,8 +18,7 @@ Axes = tuple[int, ...]
 def axes_of(indices: Any, rank: int) -> Axes:
     """Dimensions from 0 on.  Raises ValueError if there are none such, or twice."""
     axes = tuple([int(axis) + rank if axis < 0 else int(axis) for axis in np.ravel(indices)])
-    if len(set(axes)) != len(axes) or any(not 0 <= axis < rank for axis in axes):
-        raise ValueError(f"no dimensions {axes} of {rank}")
+    check(len(set(axes)) == len(axes) and all(0 <= axis < rank for axis in axes))
     return axes
 
 
@@ -43,6 +42,7 @@ for _name, _function in (("Mean", "mean"), ("Max", "max"), ("Min", "min")):
 
 def _place(function: str) -> Callable[..., Any]:
     def kernel(xp: Any, input: Any, dimension: Any, *, output_type: Any) -> Any:
+        check(np.ndim(dimension) == 0)
         (axis,) = axes_of(dimension, input.ndim)
         found = getattr(xp, function)(input, axis=axis)
         return xp.astype(found, getattr(xp, output_type.base_dtype.name))
@@ -56,11 +56,14 @@ arrays("ArgMin", host=(1,), reals=True)(_place("argmin"))
 
 @arrays("Cumsum", host=(1,), reals=True)
 def _cumsum(xp: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
+    check(np.ndim(axis) == 0)
     (along,) = axes_of(axis, x.ndim)
     given = xp.flip(x, axis=along) if reverse else x
     found = xp.cumulative_sum(given, axis=along)
-    if exclusive:
-        found = found - given
+    if exclusive and x.shape[along]:
+        before = (slice(None),) * along
+        parts = [xp.zeros_like(given[(*before, slice(0, 1))]), found[(*before, slice(0, -1))]]
+        found = xp.concat(parts, axis=along)
     return xp.flip(found, axis=along) if reverse else found
 
 
@@ -71,6 +74,7 @@ def _l2_loss(xp: Any, t: Any) -> Any:
 
 @arrays("BiasAddGrad")
 def _bias_add_grad(xp: Any, out_backprop: Any, *, data_format: bytes = b"NHWC") -> Any:
+    check(out_backprop.ndim >= 2)
     channels = 1 if data_format == b"NCHW" else out_backprop.ndim - 1
     axes = tuple([axis for axis in range(out_backprop.ndim) if axis != channels])
     return xp.sum(out_backprop, axis=axes, dtype=out_backprop.dtype)

@@ -10,22 +10,26 @@ from typing import Any
 import numpy as np
 
 from headrace.ops._portable.reductions import axes_of
-from headrace.ops._portable.table import arrays, require
+from headrace.ops._portable.table import arrays, check, device_of, require
 from headrace.ops.array.slicing import slice_index
 
 
 def _sizes(value: Any) -> tuple[int, ...]:
-    return tuple([int(size) for size in np.ravel(value)])
+    check(np.ndim(value) == 1)
+    return tuple([int(size) for size in value])
 
 
 def _axis(value: Any, rank: int) -> int:
+    check(np.ndim(value) == 0)
     (axis,) = axes_of(value, rank)
     return axis
 
 
 @arrays("Reshape", host=(1,))
 def _reshape(xp: Any, tensor: Any, shape: Any) -> Any:
-    return xp.reshape(tensor, _sizes(shape))
+    sizes = _sizes(shape)
+    check(all(size >= -1 for size in sizes) and sizes.count(-1) < 2)
+    return xp.reshape(tensor, sizes)
 
 
 @arrays("ExpandDims", host=(1,))
@@ -44,6 +48,7 @@ def _squeeze(xp: Any, input: Any, *, squeeze_dims: Any) -> Any:
 
 @arrays("Transpose", host=(1,))
 def _transpose(xp: Any, x: Any, perm: Any) -> Any:
+    check(np.shape(perm) == (x.ndim,))
     return xp.permute_dims(x, axes_of(perm, x.ndim))
 
 
@@ -68,15 +73,13 @@ def _unpack(xp: Any, value: Any, *, num: int, axis: int) -> list[Any]:
     found = _axis(axis, value.ndim)
     before = (slice(None),) * found
     after = (slice(None),) * (value.ndim - found - 1)
-    if value.shape[found] != num:
-        raise ValueError(f"{value.shape[found]} are not {num}")
+    check(value.shape[found] == num)
     return [value[(*before, number, *after)] for number in range(num)]
 
 
 def _pieces(value: Any, axis: int, sizes: Any) -> list[Any]:
     """Parts of those sizes along a dimension."""
-    if sum(sizes) != value.shape[axis]:
-        raise ValueError(f"{sizes} do not sum up to {value.shape[axis]}")
+    check(sum(sizes) == value.shape[axis])
     found, begin = [], 0
     for size in sizes:
         index = [slice(None)] * value.ndim
@@ -90,8 +93,7 @@ def _pieces(value: Any, axis: int, sizes: Any) -> list[Any]:
 def _split(xp: Any, split_dim: Any, value: Any, *, num_split: int) -> list[Any]:
     axis = _axis(split_dim, value.ndim)
     size, left = divmod(value.shape[axis], num_split)
-    if left:
-        raise ValueError(f"{value.shape[axis]} cannot be divided by {num_split}")
+    check(not (left))
     return _pieces(value, axis, [size] * num_split)
 
 
@@ -102,8 +104,7 @@ def _split_v(xp: Any, value: Any, size_splits: Any, split_dim: Any) -> list[Any]
         at = sizes.index(-1)
         sizes[at] = 0
         sizes[at] = value.shape[axis] - sum(sizes)
-    if any(size < 0 for size in sizes):
-        raise ValueError(f"sizes {sizes}")
+    check(not (any(size < 0 for size in sizes)))
     return _pieces(value, axis, sizes)
 
 
@@ -138,13 +139,13 @@ def _strided_slice(
 
 @arrays("Tile", host=(1,))
 def _tile(xp: Any, input: Any, multiples: Any) -> Any:
-    if len(_sizes(multiples)) != input.ndim:
-        raise ValueError(f"{multiples} for {input.ndim} dimensions")
+    check(len(_sizes(multiples)) == input.ndim)
     return xp.tile(input, _sizes(multiples))
 
 
 @arrays("Fill", host=(0,))
 def _fill(xp: Any, dims: Any, value: Any) -> Any:
+    check(value.ndim == 0)
     return xp.asarray(xp.broadcast_to(value, _sizes(dims)), copy=True)
 
 
@@ -165,11 +166,10 @@ def _ones_like(xp: Any, x: Any) -> Any:
 
 @arrays("Pad", "PadV2", host=(1,))
 def _pad(xp: Any, input: Any, paddings: Any, constant_values: Any = None) -> Any:
-    if paddings.shape != (input.ndim, 2) or (paddings < 0).any():
-        raise ValueError(f"paddings {paddings.tolist()}")
+    check(not (paddings.shape != (input.ndim, 2) or (paddings < 0).any()))
     value = constant_values
     if value is None:
-        value = xp.zeros((), dtype=input.dtype, device=input.device)
+        value = xp.zeros((), dtype=input.dtype, device=device_of(input))
     found = xp.asarray(input, copy=True)
     for axis, (before, after) in enumerate(paddings.tolist()):
 
@@ -183,16 +183,15 @@ def _pad(xp: Any, input: Any, paddings: Any, constant_values: Any = None) -> Any
 
 @arrays("ReverseV2", host=(1,))
 def _reverse(xp: Any, tensor: Any, axis: Any) -> Any:
+    check(np.ndim(axis) == 1)
     return xp.flip(tensor, axis=axes_of(axis, tensor.ndim))
 
 
 @arrays("OneHot", host=(1,))
-def _one_hot(
-    xp: Any, indices: Any, depth: Any, on_value: Any, off_value: Any, *, axis: int
-) -> Any:
+def _one_hot(xp: Any, indices: Any, depth: Any, on_value: Any, off_value: Any, *, axis: int) -> Any:
     rank = indices.ndim + 1
     along = _axis(axis, rank)
-    numbers = xp.arange(int(depth), dtype=indices.dtype, device=indices.device)
+    numbers = xp.arange(int(depth), dtype=indices.dtype, device=device_of(indices))
     numbers = xp.reshape(numbers, (-1, *[1] * (rank - along - 1)))
     is_on = xp.expand_dims(indices, axis=along) == numbers
     return xp.where(is_on, on_value, off_value)

@@ -5,6 +5,7 @@ Called by: ops._portable (fills it), plan.devices (reads it).  Threads: filled u
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -46,6 +47,17 @@ _kernels: dict[str, ArrayKernel] = {}
 _required: ContextVar[list[Any] | None] = ContextVar("_required", default=None)
 
 
+def check(fits: bool) -> None:
+    """Raise ValueError unless what a kernel is given fits together; the host says what does not."""
+    if not fits:
+        raise ValueError("what does not fit is the host's to say")
+
+
+def device_of(x: Any) -> Any:
+    """Where to make what goes with an array; None while a kernel is traced: where it is compiled for."""
+    return x.device if _required.get() is None else None
+
+
 def require(xp: Any, condition: Any, otherwise: str) -> None:
     """Raise IndexError unless all elements hold; while a kernel is traced they are kept for who traces."""
     traced = _required.get()
@@ -70,16 +82,28 @@ _lock = threading.Lock()
 _loaded = False
 
 
-def arrays(*names: str, host: Iterable[int] = (), reals: bool = False) -> Callable[[F], F]:
-    """Decorator: the array kernel of ops; see `ArrayKernel`."""
+def arrays(
+    *names: str, host: Iterable[int] = (), reals: bool = False, alike: bool = False
+) -> Callable[[F], F]:
+    """Decorator: the array kernel of ops; see `ArrayKernel`.  alike: of inputs of one shape alone."""
 
     def decorate(function: F) -> F:
+        kernel = _of_alike(function) if alike else function
         for name in names:
             assert name not in _kernels, f"op {name} has two array kernels"
-            _kernels[name] = ArrayKernel(function, host, reals)
+            _kernels[name] = ArrayKernel(kernel, host, reals)
         return function
 
     return decorate
+
+
+def _of_alike(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def kernel(xp: Any, *inputs: Any, **attrs: Any) -> Any:
+        check(len({each.shape for each in inputs}) == 1)
+        return function(xp, *inputs, **attrs)
+
+    return kernel
 
 
 def array_kernels() -> dict[str, ArrayKernel]:

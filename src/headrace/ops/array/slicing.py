@@ -164,7 +164,7 @@ def _strided_shape(c: ShapeContext) -> Shape:
     if strides is None:
         return None
     ones = np.ones(count, np.int64)
-    index = _index(
+    index = slice_index(
         ones if begin is None else begin, ones if end is None else end, strides, _masks(c.op)
     )
     if begin is not None:

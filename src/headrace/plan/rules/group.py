@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from headrace.base.traits import Trait
 from headrace.graph.registry import traits_of
 from headrace.plan import check

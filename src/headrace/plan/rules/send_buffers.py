@@ -11,8 +11,6 @@ import math
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-import numpy as np
-
 from headrace.ops.linalg.products import multiplied_into
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-import numpy as np
-
 from headrace.base.traits import TAKES_PRODUCTS
 from headrace.graph.tensor import Tensor
 from headrace.ops.linalg.products import is_large_product

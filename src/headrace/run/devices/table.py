@@ -21,12 +21,12 @@ from headrace.run.devices.device import HOST, Device
 class Kind(NamedTuple):
     """A row of the table.
 
-    count: how many there are; it is asked whenever a session or server begins, and should be cheap where there are
+    how_many: how many there are; it is asked whenever a session or server begins, and should be cheap where there are
     none.  make: the device of a number, called once each.
     """
 
     type: str
-    count: Callable[[], int]
+    how_many: Callable[[], int]
     make: Callable[[int], Device]
 
 
@@ -63,7 +63,7 @@ def names(task: str, counts: Mapping[str, int]) -> list[str]:
     """
     found = [f"{task}/device:CPU:{index}" for index in range(counts.get("CPU", 0) or 1)]
     for kind in list(_kinds.values()):
-        count = kind.count()
+        count = kind.how_many()
         if kind.type in counts:
             count = min(count, counts[kind.type])
         found += [f"{task}/device:{kind.type}:{index}" for index in range(count)]
@@ -82,7 +82,7 @@ def of_name(name: str) -> Device:
         return HOST
     with _lock:
         kind = _kinds.get(type)
-        if kind is None or index >= kind.count():
+        if kind is None or index >= kind.how_many():
             raise errors.invalid_argument(
                 f"this process has no device {name}; it has {', '.join(_own_names())}"
             )
@@ -95,5 +95,5 @@ def of_name(name: str) -> Device:
 def _own_names() -> Iterator[str]:
     yield "CPU:0"
     for kind in _kinds.values():
-        for index in range(kind.count()):
+        for index in range(kind.how_many()):
             yield f"{kind.type}:{index}"

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,9 @@ def _devices(stand_ins: int) -> Sequence[Any]:
         else:
             found = [each for each in jax.devices() if each.platform in ("gpu", "cuda", "rocm")]
     except Exception as error:  # of whatever kind a broken installation raises
-        _log.warning("JAX cannot be used, so there are CPUs only: %s: %s", type(error).__name__, error)
+        _log.warning(
+            "JAX cannot be used, so there are CPUs only: %s: %s", type(error).__name__, error
+        )
         return ()
     if stand_ins > len(found):
         _log.warning(
@@ -82,13 +85,17 @@ class Gpu(Device):
         kind = getattr(device, "device_kind", device.platform)
         self.description = f"device: {device.id}, name: {kind}"
         if stands_in:
-            self.description = f"stand-in for a GPU: device {device.id} of XLA on this host's processors"
+            self.description = (
+                f"stand-in for a GPU: device {device.id} of XLA on this host's processors"
+            )
         with_limit = (device.memory_stats() or {}) if not stands_in else {}
         self.memory_bytes = int(with_limit.get("bytes_limit", self.memory_bytes))
 
     def put(self, value: Any) -> Any:
         """See `Device`."""
-        given = np.array(value) if self._stands_in else np.asarray(value)  # whose memory it would share
+        given = (
+            np.array(value) if self._stands_in else np.asarray(value)
+        )  # whose memory it would share
         with self._here():
             return self._guarded(self._jax.device_put, given, self._device)
 
@@ -134,10 +141,14 @@ class Gpu(Device):
 
 
 def _with_64_bits() -> AbstractContextManager[Any]:
-    from jax.experimental import enable_x64
+    import jax
 
-    found: AbstractContextManager[Any] = enable_x64()
-    return found
+    if hasattr(jax, "enable_x64"):  # since 0.8
+        found: AbstractContextManager[Any] = jax.enable_x64(True)
+        return found
+    experimental: Any = import_module("jax.experimental")
+    older: AbstractContextManager[Any] = experimental.enable_x64()
+    return older
 
 
 # -- programs of this host's processors ---------------------------------------------------------------------------------
@@ -146,8 +157,8 @@ def _with_64_bits() -> AbstractContextManager[Any]:
 def compiled(function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
     """A function of (jax.numpy, arrays…), compiled for the processors.
 
-    function: gives (results, whether they hold; None: they do).  What comes back is a function of NumPy's arrays, whose
-    results are read-only ones; None where they do not hold.
+    function: gives (results, whether they hold; None: they do).  What comes back is a function of NumPy's arrays that
+    gives read-only ones; None where they do not hold.
     """
     import jax
     import jax.numpy

@@ -6,7 +6,6 @@ Called by: run.exec.program.  Threads: any; what several threads count is near e
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -32,9 +31,13 @@ class Tuner:
     measures: whether it is taken only if it is quicker.
     """
 
-    def __init__(self, make: Callable[[], Made | None], measures: bool) -> None:
-        self._make, self._measures = make, measures
-        self._lock = threading.Lock()
+    def __init__(
+        self,
+        make: Callable[[], Made | None],
+        measures: bool,
+        clock_s: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._make, self._measures, self._clock_s = make, measures, clock_s
         self._runs = 0
         self._plain: list[float] = []
         self._other: Made | None = None
@@ -48,9 +51,9 @@ class Tuner:
         other = self._other
         if other is not None:
             return self._try(other, *given)
-        began = time.perf_counter()
+        began = self._clock_s()
         found = plain(*given)
-        self._plain.append(time.perf_counter() - began)
+        self._plain.append(self._clock_s() - began)
         del self._plain[: -2 * AFTER]
         self._runs += 1
         if self._runs == AFTER:
@@ -71,16 +74,16 @@ class Tuner:
     def _try(self, other: Made, *given: Any) -> list[Any]:
         run, kernels = other
         before = sum([kernel.fell_back for kernel in kernels])
-        began = time.perf_counter()
+        began = self._clock_s()
         found = run(*given)
-        took = time.perf_counter() - began
+        took = self._clock_s() - began
         if sum([kernel.fell_back for kernel in kernels]) == before:
             self._trials.append(took)
             if not self._measures or len(self._trials) >= _TRIALS:
                 self._decide(run)
         else:
             self._in_vain += 1
-            if self._in_vain > _MOST_IN_VAIN or any([kernel.hopeless for kernel in kernels]):
+            if self._in_vain > _MOST_IN_VAIN or any(kernel.hopeless for kernel in kernels):
                 self._give_up()
         return found
 
