@@ -112,7 +112,7 @@ slurm: $(VENV)/installed-dev
 
 # Devices of XLA: GPUs where there are some, else stand-ins, and it says which.
 xla: $(VENV)/installed-xla
-	@$(BIN)/python -m pytest tests/xla $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) tests/xla $(ARGS)
 
 # A Ray of several nodes on this machine, one of which is killed.
 ray: $(VENV)/installed-ray

@@ -11,12 +11,13 @@ import pytest
 import headrace as tf
 from headrace.graph.registry import OPS
 from headrace.ops._portable.table import array_kernels
+from scripts import devices
 from tests.ops.operands import Recipe, covered, recipes
 from tests.ops.test_operands import feeds, shown
 from tests.support.toy_device import ToyDevice, toy_devices
 
 NAMES = sorted(array_kernels())
-MOST = 40
+MOST = 24
 SELDOM_FIT = {"OneHot"}
 """Ops of which hardly any operands fit that are drawn: they have a test below."""
 ON_HOST_ALONE = {"string"}  # dtypes, of which such a device has none
@@ -88,3 +89,8 @@ def test_one_hot_rows_are_made_there(toy: ToyDevice, axis: int) -> None:
 
     np.testing.assert_array_equal(made("/device:TOY:0"), made("/cpu:0"))
     assert toy.counts["kernel"] == 1
+
+
+def test_the_page_lists_all_of_them() -> None:
+    text = devices.PAGE.read_text()
+    assert text == devices.page(text), "run scripts/devices.py"

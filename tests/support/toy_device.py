@@ -22,13 +22,13 @@ DEVICES = ("device1", "device2")
 class ToyDevice(Device):
     """One of two; `counts` has "put", "get" and "kernel"."""
 
-    type = "TOY"
     xp = array_api_strict
     dtypes = NUMBERS - {"float16"}
     description = "array-api-strict"
     memory_bytes = 1 << 20
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, type: str = "TOY") -> None:
+        self.type = type
         self.counts: Counter[str] = Counter()
         self._place = array_api_strict.Device(DEVICES[number])
 
@@ -60,11 +60,14 @@ class ToyDevice(Device):
 
 
 @contextmanager
-def toy_devices(count: int = 2) -> Iterator[list[ToyDevice]]:
+def toy_devices(count: int = 2, type: str = "TOY") -> Iterator[list[ToyDevice]]:
     """Have so many of them, in sessions and servers that begin meanwhile."""
-    devices = [ToyDevice(number) for number in range(count)]
-    table.register(table.Kind("TOY", lambda: count, devices.__getitem__))
+    devices = [ToyDevice(number, type) for number in range(count)]
+    before = table.register(table.Kind(type, lambda: count, devices.__getitem__))
     try:
         yield devices
     finally:
-        table.unregister("TOY")
+        if before is None:
+            table.unregister(type)
+        else:
+            table.register(before)

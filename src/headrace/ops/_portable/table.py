@@ -29,12 +29,12 @@ class ArrayKernel:
 
     def __init__(self, function: Callable[..., Any], host: Iterable[int], reals: bool) -> None:
         self.function = function
-        self._host = frozenset(host)
+        self.host = frozenset(host)
         self.reals = reals
 
     def on_host(self, place: int, count: int) -> bool:
         """Whether the input at a place, of so many, stays with the host."""
-        return place in self._host or place - count in self._host
+        return place in self.host or place - count in self.host
 
     @cached_property
     def attrs(self) -> tuple[str, ...]:

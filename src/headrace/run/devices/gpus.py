@@ -9,20 +9,16 @@ Called by: run.devices.table.  Threads: any.
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 import re
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from headrace.base import errors
 from headrace.run.devices.device import Device
 
 STAND_INS: Final = "HEADRACE_GPUS"
-_DRIVERS: Final = (Path("/proc/driver/nvidia/gpus"), Path("/sys/class/kfd/kfd/topology/nodes"))
-
-_log = logging.getLogger("headrace")
+_DRIVERS: Final = ("/proc/driver/nvidia/gpus", "/sys/class/kfd/kfd/topology/nodes")
 
 
 def stand_ins() -> int:
@@ -56,7 +52,7 @@ def make(number: int) -> Device:
     return xla.gpu(stand_ins(), number)
 
 
-def _has_entries(place: Path) -> bool:
+def _has_entries(place: str) -> bool:
     try:
         return any(True for _ in os.scandir(place))
     except OSError:
@@ -67,7 +63,9 @@ def _has_entries(place: Path) -> bool:
 def _has_jax() -> bool:
     found = importlib.util.find_spec("jax") is not None
     if not found:
-        _log.warning(
+        import logging  # which few processes need for this
+
+        logging.getLogger("headrace").warning(
             "there are GPUs, or %s is set, but no JAX: pip install 'headrace[xla]' (with jax[cuda12] on hosts with "
             "CUDA); until then there are CPUs only",
             STAND_INS,

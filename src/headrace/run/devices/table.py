@@ -35,11 +35,13 @@ _made: dict[tuple[str, int], Device] = {}
 _lock = threading.Lock()
 
 
-def register(kind: Kind) -> None:
-    """Add a type, or replace it.  Its devices are there for sessions and servers that begin from now on."""
+def register(kind: Kind) -> Kind | None:
+    """Add a type, or replace it; the one before.  Its devices are there for sessions and servers that begin later."""
     with _lock:
+        before = _kinds.get(kind.type)
         _kinds[kind.type] = kind
         _forget(kind.type)
+    return before
 
 
 def unregister(type: str) -> None:

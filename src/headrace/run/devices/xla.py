@@ -151,7 +151,7 @@ def _with_64_bits() -> AbstractContextManager[Any]:
     return older
 
 
-# -- programs of this host's processors ---------------------------------------------------------------------------------
+# -- programs of this host's processors --------------------------------------------------------------------------------
 
 
 def compiled(function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:

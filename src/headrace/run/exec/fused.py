@@ -5,7 +5,6 @@ Called by: plan.fusion (makes them), run.exec.tuning.  Threads: any; one compile
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,8 +14,6 @@ import numpy as np
 
 MOST_FORMS: Final = 8
 """Shapes that a kernel is compiled for; one that meets more keeps changing, and is not compiled any more."""
-
-_log = logging.getLogger("headrace")
 
 
 class FusedKernel:
@@ -62,7 +59,11 @@ class FusedKernel:
             form = xla.compiled(self._function)
             form(examples)
         except Exception as error:  # of tracing, or of XLA's: the nodes run one by one
-            _log.info("a group of nodes is not compiled: %s: %s", type(error).__name__, error)
+            import logging  # which few processes need for this
+
+            logging.getLogger("headrace").info(
+                "a group of nodes is not compiled: %s: %s", type(error).__name__, error
+            )
             return
         self._forms[shapes] = form
 

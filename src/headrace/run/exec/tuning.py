@@ -5,7 +5,6 @@ Called by: run.exec.program.  Threads: any; what several threads count is near e
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -18,8 +17,6 @@ AFTER: Final = 16
 _TRIALS: Final = 15
 _MOST_IN_VAIN: Final = 400
 _WORTH: Final = 0.9  # of the time of the form that is there
-
-_log = logging.getLogger("headrace")
 
 Run = Callable[..., list[Any]]
 Made = tuple[Run, Sequence[FusedKernel]]
@@ -64,7 +61,11 @@ class Tuner:
         try:
             made = self._make()
         except Exception as error:  # the form that is there goes on
-            _log.warning("a step is not fused: %s: %s", type(error).__name__, error)
+            import logging  # which few processes need for this
+
+            logging.getLogger("headrace").warning(
+                "a step is not fused: %s: %s", type(error).__name__, error
+            )
             made = None
         if made is None:
             self.over = True
