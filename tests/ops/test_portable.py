@@ -18,8 +18,8 @@ from tests.support.toy_device import ToyDevice, toy_devices
 
 NAMES = sorted(array_kernels())
 MOST = 24
-SELDOM_FIT = {"OneHot"}
-"""Ops of which hardly any operands fit that are drawn: they have a test below."""
+SELDOM_FIT = {"OneHot", "SparseSoftmaxCrossEntropyWithLogits"}
+"""Ops of which hardly any operands fit that are drawn: a test below, and the model of tests/plan/test_devices.py."""
 ON_HOST_ALONE = {"string"}  # dtypes, of which such a device has none
 
 
