@@ -41,7 +41,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-recovery test-kernels check browser bench bench-neighbours bench-scaling fuzz mutate soak large k8s slurm ray protos oracle estimator estimator-smoke clean
+.PHONY: demo test test-recovery test-kernels check browser bench bench-neighbours bench-scaling fuzz mutate soak large k8s slurm ray xla protos oracle estimator estimator-smoke clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -50,7 +50,7 @@ demo: $(VENV)/installed
 # Without TensorFlow, even where there is one: what needs it is in `make oracle`.
 test: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON -u HEADRACE_ESTIMATOR_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests \
-		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle --ignore=tests/browser --ignore=tests/engines \
+		--ignore=tests/oracle --ignore=tests/interop --ignore=tests/estimator_oracle --ignore=tests/browser --ignore=tests/engines --ignore=tests/xla \
 		$(addprefix --ignore=,$(RECOVERY)) $(ARGS)
 
 test-recovery: $(VENV)/installed-dev
@@ -110,6 +110,10 @@ slurm: $(VENV)/installed-dev
 		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends slurm-wlm munge; }
 	@$(BIN)/python -m pytest tests/engines/test_slurm.py $(ARGS)
 
+# Devices of XLA: GPUs where there are some, else stand-ins, and it says which.
+xla: $(VENV)/installed-xla
+	@$(BIN)/python -m pytest $(PARALLEL) tests/xla $(ARGS)
+
 # A Ray of several nodes on this machine, one of which is killed.
 ray: $(VENV)/installed-ray
 	@RAY_USAGE_STATS_ENABLED=0 $(BIN)/python -m pytest -W default tests/engines/test_ray.py $(ARGS)
@@ -167,6 +171,11 @@ $(VENV)/installed-k8s: $(VENV)/installed-dev
 $(VENV)/installed-ray: $(VENV)/installed-dev
 	@echo "installing Ray into $(VENV)"
 	@$(BIN)/python $(PIP) -e '.[ray]'
+	@touch $@
+
+$(VENV)/installed-xla: $(VENV)/installed-dev
+	@echo "installing JAX into $(VENV)"
+	@$(BIN)/python $(PIP) -e '.[xla]'
 	@touch $@
 
 # pip last: the interpreter's time stamp says that TensorFlow is there.

@@ -176,7 +176,7 @@ class _Step:
             memo = self._naive.memos.setdefault(op.name, {})
             node = NodeInfo(op.name, op.type, "", op.attrs, None, memo)
             inputs.insert(0, KernelContext(node, self._state))
-        result = bound_kernel(op, spec, np)(*inputs)
+        result = bound_kernel(op, spec)(*inputs)
         result = result.result() if isinstance(result, Pending) else result
         return [result] if returns_value(spec) else list(result or ())
 

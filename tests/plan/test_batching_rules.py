@@ -160,7 +160,7 @@ def node(kind: str, rows: Any, build: Build) -> Node:
             known = [None if _comes_from(source, t) else session.run(t) for t in op.inputs]
     varies = [value is None for value in known]
     ranks = [t.shape.ndims for t in op.inputs]
-    return Node(op, bound_kernel(op, op.spec, np), varies, known, ranks)
+    return Node(op, bound_kernel(op, op.spec), varies, known, ranks)
 
 
 def _comes_from(source: Any, tensor: Any) -> bool:

@@ -29,6 +29,8 @@ from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.place import place
 from headrace.plan.prune import needed
 from headrace.plan.wanted import wanted
+from headrace.run.devices import table as device_table
+from headrace.run.devices.listed import attributes
 from headrace.run.exec.close_reasons import note_close_reason
 from headrace.run.exec.kernel import Memos, Runtime, StepState
 from headrace.run.exec.program import Program
@@ -50,16 +52,15 @@ class LocalEngine:
     """An `Engine` in this process."""
 
     def __init__(self, graph: Graph, config: pb.ConfigProto | None) -> None:
-        """Of `config`: device_count["CPU"], allow_soft_placement, operation_timeout_in_ms,
+        """Of `config`: device_count, allow_soft_placement, operation_timeout_in_ms,
         log_device_placement, intra_op_parallelism_threads, graph_options.optimizer_options.opt_level (L0: every node
         runs, as in traced steps).
         """
         self._graph = graph
         self._config = config if config is not None else pb.ConfigProto()
-        cpus = self._config.device_count.get("CPU", 1) or 1
         level = self._config.graph_options.optimizer_options.opt_level
         self._optimizes = level >= pb.OptimizerOptions.L1
-        self._devices = [f"{_TASK}/device:CPU:{index}" for index in range(cpus)]
+        self._devices = device_table.names(_TASK, self._config.device_count)
         self._runtime = Runtime(
             self._devices[0],
             files=Files(named_roots(), "this process"),
@@ -304,13 +305,8 @@ class LocalEngine:
         return pb.InspectResponse(task=[state])
 
     def list_devices(self) -> list[pb.DeviceAttributes]:
-        """This session's CPUs."""
-        return [
-            pb.DeviceAttributes(
-                name=name, device_type="CPU", memory_limit=256 << 20, incarnation=self._incarnation
-            )
-            for name in self._devices
-        ]
+        """This session's devices."""
+        return attributes(self._devices, self._incarnation)
 
     def close(self) -> None:
         """Cancel the steps under way, wait for them, drop the session's variables and queues."""

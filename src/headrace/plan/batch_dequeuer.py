@@ -8,15 +8,13 @@ Called by: client.local.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from headrace.base.traits import ENQUEUES_ONE, HANDLE, READS_ONE
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.binding import bound_kernel, input_names
 from headrace.plan.columns import ColumnCompiler, Unknown
+from headrace.plan.devices import placed
 from headrace.plan.prune import Pruned
 from headrace.run.exec import instructions as make
 from headrace.run.exec.kernel import Memos, NodeInfo
@@ -28,7 +26,6 @@ def compile_batch_dequeuer(
     target: Operation,
     devices: Mapping[Operation, str],
     memos: Memos,
-    xp: Any = np,
 ) -> BatchDequeuer | None:
     """The batch dequeuer of the step that runs `target`; None if it does anything else than a batch dequeuer can.
 
@@ -36,12 +33,14 @@ def compile_batch_dequeuer(
     """
     if any(pruned.controls.get(op) for op in pruned.ops) or ENQUEUES_ONE not in target.traits:
         return None
-    return _Compiler(devices, memos, xp).dequeuer(pruned.ops, target)
+    if placed(pruned.ops, devices):
+        return None
+    return _Compiler(devices, memos).dequeuer(pruned.ops, target)
 
 
 class _Compiler(ColumnCompiler):
-    def __init__(self, devices: Mapping[Operation, str], memos: Memos, xp: Any) -> None:
-        super().__init__(xp)
+    def __init__(self, devices: Mapping[Operation, str], memos: Memos) -> None:
+        super().__init__()
         self._devices = devices
         self._memos = memos
         self._handles: list[Handle] = []
@@ -86,9 +85,7 @@ class _Compiler(ColumnCompiler):
         spec = op.spec
         if spec is not None and HANDLE in spec.traits and not op.inputs:
             register = self.new_register(op.outputs[0])
-            self._handles.append(
-                (make.handle(bound_kernel(op, spec, self._xp), self._info(op)), register)
-            )
+            self._handles.append((make.handle(bound_kernel(op, spec), self._info(op)), register))
             self._handle_tensors.add(op.outputs[0])
         elif READS_ONE in op.traits:
             if self._read is not None or not self._handle_tensors.issuperset(op.inputs):

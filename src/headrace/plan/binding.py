@@ -18,30 +18,28 @@ from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 
 
-def bound_kernel(op: Operation, spec: OpSpec, xp: Any) -> Callable[..., Any]:
-    """A function of the inputs (after a KernelContext, for kernels that take one)."""
+def bound_kernel(op: Operation, spec: OpSpec) -> Callable[..., Any]:
+    """A function of the inputs (after a KernelContext, for kernels that take one), on the host."""
     kernel = spec.kernel
     assert kernel is not None
     if spec.bare is not None:
-        if xp is np and spec.bare in _OPERATORS and all(_may_be_plain(t) for t in op.inputs):
+        if spec.bare in _OPERATORS and all(_may_be_plain(t) for t in op.inputs):
             return _OPERATORS[spec.bare]
-        bound: Callable[..., Any] = getattr(xp, spec.bare)
+        bound: Callable[..., Any] = getattr(np, spec.bare)
         return bound
     attrs = {name: op.attrs[name] for name in spec.kernel_attrs}
     if spec.takes_ctx:
         return functools.partial(kernel, **attrs) if attrs else kernel
-    return functools.partial(kernel, xp, **attrs)
+    return functools.partial(kernel, np, **attrs)
 
 
-def bound_unread(
-    op: Operation, spec: OpSpec, xp: Any, more: Mapping[str, Any]
-) -> Callable[..., Any]:
+def bound_unread(op: Operation, spec: OpSpec, more: Mapping[str, Any]) -> Callable[..., Any]:
     """As `bound_kernel`, of the kernel for values that are still in their file.  more: attrs that no node has."""
     assert spec.unread_fn is not None
     attrs = {**{name: op.attrs[name] for name in spec.kernel_attrs}, **more}
     if spec.takes_ctx:
         return functools.partial(spec.unread_fn, **attrs)
-    return functools.partial(spec.unread_fn, xp, **attrs)
+    return functools.partial(spec.unread_fn, np, **attrs)
 
 
 SCALAR_KINDS = frozenset("fiu")  # kinds of dtypes that the operators are for

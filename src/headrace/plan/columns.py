@@ -32,14 +32,13 @@ class Unknown(Exception):
 class ColumnCompiler:
     """Gives registers to tensors, and a `Work` to each node that is added."""
 
-    def __init__(self, xp: Any) -> None:
+    def __init__(self) -> None:
         self.template: list[Any] = [None]
         self.register: dict[Tensor, int] = {}
         self.columns: set[Tensor] = set()
         self.work: list[Work] = []
         self.used: set[Tensor] = set()
         self._known: dict[Tensor, Any] = {}
-        self._xp = xp
 
     def new_register(self, tensor: Tensor, value: Any = None) -> int:
         """Of one more tensor."""
@@ -87,11 +86,11 @@ class ColumnCompiler:
         if not any(rows) and all(tensor in self._known for tensor in op.inputs):
             self._fold(op, spec, single)
             return
-        kernel: Callable[..., Any] | None = bound_kernel(op, spec, self._xp)
+        kernel: Callable[..., Any] | None = bound_kernel(op, spec)
         together = None
         if any(rows):
             ranks = [None if tensor._raw is None else len(tensor._raw) for tensor in op.inputs]
-            together = batched(Node(op, bound_kernel(op, spec, self._xp), rows, known, ranks))
+            together = batched(Node(op, bound_kernel(op, spec), rows, known, ranks))
         if spec.takes_ctx:  # a kernel that asks a reader would wait for its lock
             kernel = None
             if together is None:
@@ -110,7 +109,7 @@ class ColumnCompiler:
             raise Unknown
         try:
             with np.errstate(all="ignore"):
-                result = bound_kernel(op, spec, self._xp)(*[self._known[t] for t in op.inputs])
+                result = bound_kernel(op, spec)(*[self._known[t] for t in op.inputs])
         except KERNEL_FAILURES:
             raise Unknown from None
         self._know(op, [result] if single else list(result))
@@ -145,11 +144,11 @@ class ColumnFunction:
         return [as_column(registers[register], is_row, count) for register, is_row in self._results]
 
 
-def column_function(wanted: Wanted, varying: int, xp: Any = np) -> ColumnFunction | None:
+def column_function(wanted: Wanted, varying: int) -> ColumnFunction | None:
     """The function for many elements, of which the first `varying` arguments vary; None if it is not run so."""
     if any(wanted.pruned.controls.get(op) for op in wanted.pruned.ops):
         return None
-    compiler = ColumnCompiler(xp)
+    compiler = ColumnCompiler()
     arguments = [compiler.new_register(tensor) for tensor in wanted.feeds]
     compiler.columns.update(wanted.feeds[:varying])
     fed = {tensor.op for tensor in wanted.feeds}

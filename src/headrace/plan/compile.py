@@ -8,22 +8,25 @@ Called by: client.local, serve.worker.registered.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
 
 from headrace.base.traits import CONTROL_FLOW
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan import explain
+from headrace.plan.devices import placed
 from headrace.plan.emit import emit
 from headrace.plan.functions import functions_of
-from headrace.plan.ir import Request
+from headrace.plan.fusion import FUSED, may_pay, setting
+from headrace.plan.ir import Request, instrs
 from headrace.plan.passes import versions
 from headrace.plan.prune import Pruned
 from headrace.plan.structure import Unstructured
 from headrace.run.exec.kernel import Memos
 from headrace.run.exec.program import Program
+from headrace.run.exec.tuning import Made, Tuner
 
 if TYPE_CHECKING:
     from headrace.run.exec.dataflow import DataflowProgram
@@ -38,7 +41,6 @@ def compile_program(
     *,
     devices: Mapping[Operation, str],
     memos: Memos,
-    xp: Any = np,
     dataflow: bool = False,
     fold: bool = True,
 ) -> Compiled:
@@ -48,22 +50,33 @@ def compile_program(
     a session passes the same dict for all its programs.  dataflow: values may arrive dead though no
     node here is control flow.  fold: nodes may be merged, run together or be computed now (not for
     traced steps, which list every node).
-    Raises: Unimplemented (a node whose op has no kernel here).
+    Raises: Unimplemented (a node whose op has no kernel here), InvalidArgument (a device that is not there).
     """
+    elsewhere = placed(pruned.ops, devices)
     nests = any(CONTROL_FLOW in op.traits for op in pruned.ops)
     why = "since values may be dead"
     if not dataflow and (fold or not nests):
-        request = Request(pruned, args, returns, devices, memos, xp, fold, _functions)
+        request = Request(pruned, args, returns, devices, memos, fold, _functions, elsewhere)
         try:
             before, step = versions(request, nests)
-            return emit(step, before)
+            program = emit(step, before)
+            if fold and not elsewhere and (how := setting()) != "off" and may_pay(pruned.ops):
+                program.tuner = Tuner(partial(_fused, request, nests), how == "auto")
+            return program
         except Unstructured as error:
             why = f"since {error}"
     from headrace.plan.compile_dataflow import compile_dataflow  # few programs need it
 
     if explain.enabled:
         explain.general(pruned.ops, why)
-    return compile_dataflow(pruned, args, returns, devices, memos, xp, _functions)
+    return compile_dataflow(pruned, args, returns, devices, memos, _functions, elsewhere)
+
+
+def _fused(request: Request, nests: bool) -> Made | None:
+    """The program in which what is in a row is compiled; None if there is nothing of that."""
+    before, step = versions(replace(request, fuses=True), nests)
+    kernels = [each.kernel.fused for each in instrs(step.code) if each.what == FUSED]  # type: ignore[union-attr]
+    return (emit(step, before).run, kernels) if kernels else None
 
 
 def _functions(op: Operation, device: str) -> Any:

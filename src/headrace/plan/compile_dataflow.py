@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from headrace.base import errors
@@ -33,8 +34,10 @@ from headrace.plan import check
 from headrace.plan.aliases import aliases_in, references_in
 from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
 from headrace.plan.cost_model import MUCH, cost
+from headrace.plan.devices import kernel_apart
 from headrace.plan.inline_callbacks import inline_callbacks
 from headrace.plan.prune import Pruned
+from headrace.run.devices.device import Device
 from headrace.run.exec import flow_nodes as does
 from headrace.run.exec.dataflow import POLL_EVERY, DataflowProgram
 from headrace.run.exec.flow_nodes import DEAD, Fire, Kind, Node
@@ -59,8 +62,8 @@ def compile_dataflow(
     returns: Sequence[Tensor],
     devices: Mapping[Operation, str],
     memos: Memos,
-    xp: Any,
     functions: Callable[[Operation, str], Any] = lambda op, device: None,
+    placed: Mapping[Operation, Device] = MappingProxyType({}),
 ) -> DataflowProgram:
     """The program of what was pruned; see plan.compile.compile_program."""
     ops = pruned.ops
@@ -85,7 +88,7 @@ def compile_dataflow(
             op.traits,
         )
         info.functions = functions(op, info.device)
-        nodes[op] = _node(len(args) + len(nodes), op, info, references, aliased, xp)
+        nodes[op] = _node(len(args) + len(nodes), op, info, references, aliased, placed.get(op))
     for op in ops:
         node = nodes[op]
         for slot, tensor in enumerate(op.inputs):
@@ -123,7 +126,7 @@ def _node(
     info: NodeInfo,
     references: set[Tensor],
     aliased: set[Tensor],
-    xp: Any,
+    device: Device | None,
 ) -> Node:
     spec = op.spec
     kind = next((_KINDS[trait] for trait in op.traits if trait in _KINDS), Kind.NORMAL)
@@ -134,7 +137,7 @@ def _node(
             op_type=op.type,
             built_at=op.built_at,
         )
-    fire = _fire(op, kind, info, references, aliased, xp)
+    fire = _fire(op, kind, info, references, aliased, device)
     node = Node(index, info, kind, len(op.inputs), 0, len(op.outputs), fire)
     if kind is Kind.NORMAL:
         amount = cost(op)
@@ -158,7 +161,7 @@ def _fire(
     info: NodeInfo,
     references: set[Tensor],
     aliased: set[Tensor],
-    xp: Any,
+    device: Device | None,
 ) -> Fire:
     """What the node does."""
     if kind in _HANDED_ON:
@@ -172,7 +175,8 @@ def _fire(
         return does.always(value)
     spec = op.spec
     assert spec is not None
-    kernel, single = bound_kernel(op, spec, xp), returns_value(spec)
+    kernel = bound_kernel(op, spec) if device is None else kernel_apart(op, device)
+    single = returns_value(spec)
     if check.enabled and kind is Kind.NORMAL and MAY_WAIT not in spec.traits and not spec.takes_ctx:
         kernel = check.checked_kernel(kernel, op, single)
     if kind is Kind.SEND:

@@ -60,7 +60,7 @@ def _from_constants(instr: Instr, step: Step) -> list[Any] | None:
         return None
     try:
         with np.errstate(all="ignore"):
-            result = bound_kernel(instr.op, spec, step.request.xp)(*values)
+            result = bound_kernel(instr.op, spec)(*values)
     except KERNEL_FAILURES:
         return None
     found = [result] if spec.single_output else list(result)

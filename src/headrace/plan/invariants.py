@@ -12,6 +12,7 @@ import numpy as np
 from headrace.base.traits import CONTROL_FLOW
 from headrace.plan.ir import (
     BRANCH,
+    COPY,
     LOAD,
     LOOP,
     NODE,
@@ -68,6 +69,23 @@ def check_loaded(before: Step, after: Step) -> None:
             for place, value in enumerate(instr.inputs):
                 taken = value not in references or place in instr.refers
                 assert taken, f"{instr.op.name!r} gets a reference unasked"
+
+
+def check_copies(before: Step, after: Step) -> None:
+    """No instruction but copies takes what is on another device than its own."""
+    check_values(before, after)
+    placed = after.request.placed
+    where: dict[int, object] = {}
+    for instr in instrs(after.code):
+        here = placed.get(instr.op) if instr.what == NODE else None
+        if instr.what != COPY:
+            where.update(dict.fromkeys(instr.outputs, here))
+            for value in instr.inputs:
+                there = where.get(value)
+                assert there is None or there is here, f"{instr.op.name!r} takes what is elsewhere"
+        else:
+            taken = where.get(instr.inputs[0])
+            where[instr.outputs[0]] = None if taken is not None else placed.get(instr.op)
 
 
 def check_order(before: Step, after: Step) -> None:

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-import numpy as np
-
 from headrace.base.traits import HANDLE, MAY_WAIT, STATEFUL
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.infos import Infos
 from headrace.plan.prune import Pruned
+from headrace.run.devices.device import Device
 from headrace.run.exec.kernel import Memos
 
 STEP: Final = 0
@@ -38,6 +37,8 @@ POLL: Final = "poll"
 RELEASE: Final = "release"
 BRANCH: Final = "branch"
 LOOP: Final = "loop"
+COPY: Final = "copy"
+"""from one device to another"""
 DECIDE: Final = "decide"
 """truths, Merges and what else branches need"""
 
@@ -138,7 +139,8 @@ class Request:
     """What a step is wanted for, the same for all of its versions.
 
     devices: full device name of each node.  memos: what nodes remember between steps, by node name.  optimize: not for
-    traced steps, which list every node.  functions: see `Infos`.
+    traced steps, which list every node.  functions: see `Infos`.  placed: where nodes compute that do not on the host.
+    fuses: see `plan.fusion`.
     """
 
     pruned: Pruned
@@ -146,9 +148,10 @@ class Request:
     returns: Sequence[Tensor]
     devices: Mapping[Operation, str]
     memos: Memos
-    xp: Any = np
     optimize: bool = True
     functions: Callable[[Operation, str], Any] = lambda op, device: None
+    placed: Mapping[Operation, Device] = field(default_factory=dict)
+    fuses: bool = False
 
     @cached_property
     def infos(self) -> Infos:

@@ -13,6 +13,7 @@ from headrace.base import errors
 from headrace.base.traits import HANDLE, KEEPS_INPUTS
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, bound_unread
+from headrace.plan.devices import kernel_on
 from headrace.plan.infos import Infos
 from headrace.plan.ir import BRANCH, LOAD, LOOP, NODE, POLL, STEP, Facts, Instr, Step
 from headrace.plan.registers import is_fresh
@@ -51,7 +52,11 @@ def _bind(instr: Instr, facts: Facts, infos: Infos) -> None:
             op_type=op.type,
             built_at=op.built_at,
         )
-    kernel = bound_kernel(op, spec, facts.step.request.xp)
+    device = facts.step.request.placed.get(op)
+    if device is not None:
+        instr.kernel = kernel_on(op, device)
+        return
+    kernel = bound_kernel(op, spec)
     if instr.waiter >= 0:
         if spec.prompt_fn is not None:
             kernel = spec.prompt_fn(op.attrs, _kept_by(instr, facts))
@@ -66,7 +71,7 @@ def _bind(instr: Instr, facts: Facts, infos: Infos) -> None:
         if spec.alike_fn is not None and _is_for_blocks(instr, facts):
             kernel = spec.alike_fn
         if spec.unread_fn is not None and instr.detail is not None:
-            kernel = bound_unread(op, spec, facts.step.request.xp, instr.detail)
+            kernel = bound_unread(op, spec, instr.detail)
         if check.enabled:
             kernel = check.checked_kernel(kernel, op, spec.single_output)
     if spec.takes_ctx:

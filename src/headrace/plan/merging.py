@@ -45,7 +45,7 @@ def merge(step: Step) -> Step:
         spec = comparable[op.type]
         key = None
         if spec is not None and not instr.controls:
-            key = _constant(op) if CONST in op.traits else _computation(instr, spec, values)
+            key = _constant(op) if CONST in op.traits else _computation(instr, spec, step)
         if key is not None:
             first = known.setdefault(key, len(code))
             if first < len(code):
@@ -79,17 +79,23 @@ def _constant(op: Operation) -> Any:
     return value.dtype.str, op.attrs["dtype"], value.shape, value.tobytes()
 
 
-def _computation(instr: Instr, spec: OpSpec, values: Values) -> Any:
+def _computation(instr: Instr, spec: OpSpec, step: Step) -> Any:
     if not instr.inputs or not instr.outputs:
         return None
     for value in instr.inputs:
-        if not _is_value(value, values):
+        if not _is_value(value, step.values):
             return None
+    where = step.request.placed.get(instr.op)
     if not spec.kernel_attrs:
-        return spec.name, instr.inputs
+        return spec.name, where, instr.inputs
     attrs = instr.op.attrs
     try:
-        key = spec.name, instr.inputs, *[_hashable(attrs[name]) for name in spec.kernel_attrs]
+        key = (
+            spec.name,
+            where,
+            instr.inputs,
+            *[_hashable(attrs[name]) for name in spec.kernel_attrs],
+        )
         hash(key)
     except TypeError:
         return None

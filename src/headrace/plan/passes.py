@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from headrace.plan import check, explain, invariants
+from headrace.plan.devices import copy_between
 from headrace.plan.folding import fold
+from headrace.plan.fusion import fuse
 from headrace.plan.ir import Request, Step
 from headrace.plan.kernels import bind
 from headrace.plan.lifting import lift
@@ -28,8 +28,22 @@ from headrace.plan.rules.group import apply
 from headrace.plan.rules.table import RULES
 from headrace.plan.scheduling import load, poll, schedule
 
-When = Callable[[bool, bool, bool], bool]
-"""(nodes may be left out or run together, with NumPy, there are branches or loops) -> whether the pass applies."""
+
+class Kind(NamedTuple):
+    """What there are several sets of passes for.
+
+    optimize: nodes may be left out or run together.  host: all compute there.  nests: there are branches or loops.
+    fuses: see `plan.fusion`.
+    """
+
+    optimize: bool
+    host: bool
+    nests: bool
+    fuses: bool
+
+
+When = Callable[[Kind], bool]
+"""Whether a pass applies."""
 Check = Callable[[Step, Step], None]
 """(the version before, the version after) -> AssertionError if the pass has done what it must not."""
 
@@ -43,27 +57,36 @@ class Pass(NamedTuple):
     when: When
 
 
-def _always(optimize: bool, numpy: bool, nests: bool) -> bool:
+def _always(kind: Kind) -> bool:
     return True
 
 
-def _nests(optimize: bool, numpy: bool, nests: bool) -> bool:
-    return nests
+def _nests(kind: Kind) -> bool:
+    return kind.nests
 
 
-def _optimized(optimize: bool, numpy: bool, nests: bool) -> bool:
+def _optimized(kind: Kind) -> bool:
     """Traced steps list every node; what runs in a branch or a loop is not to leave it."""
-    return optimize and not nests
+    return kind.optimize and not kind.nests
 
 
-def _straight(optimize: bool, numpy: bool, nests: bool) -> bool:
-    """With NumPy, where all nodes of the step run."""
-    return optimize and numpy and not nests
+def _straight(kind: Kind) -> bool:
+    """On the host, where all nodes of the step run."""
+    return kind.optimize and kind.host and not kind.nests
 
 
-def _together(optimize: bool, numpy: bool, nests: bool) -> bool:
-    """Nodes that run as one do so with NumPy, within a branch or the body of a loop too."""
-    return optimize and numpy
+def _mixed(kind: Kind) -> bool:
+    """Where something computes elsewhere than on the host."""
+    return not kind.host
+
+
+def _fuses(kind: Kind) -> bool:
+    return kind.optimize and kind.fuses
+
+
+def _together(kind: Kind) -> bool:
+    """Nodes that run as one do so on the host, within a branch or the body of a loop too."""
+    return kind.optimize and kind.host
 
 
 PASSES: Final[tuple[Pass, ...]] = (
@@ -73,6 +96,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("shapes", memoize_shapes, invariants.check_values, _straight),
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
+    Pass("fuse", fuse, invariants.check_groups, _fuses),
     *[
         Pass(
             rule.name,
@@ -83,6 +107,7 @@ PASSES: Final[tuple[Pass, ...]] = (
         for rule in RULES
     ],
     Pass("load", load, invariants.check_loaded, _always),
+    Pass("copies", copy_between, invariants.check_copies, _mixed),
     Pass("schedule", schedule, invariants.check_order, _always),
     Pass("poll", poll, invariants.check_order, _always),
     Pass("kernels", bind, invariants.check_kernels, _always),
@@ -91,9 +116,9 @@ PASSES: Final[tuple[Pass, ...]] = (
 
 
 @cache
-def _of(optimize: bool, numpy: bool, nests: bool) -> Sequence[Pass]:
+def _of(kind: Kind) -> Sequence[Pass]:
     """The passes for steps of a kind."""
-    return [each for each in PASSES if each.when(optimize, numpy, nests)]
+    return [each for each in PASSES if each.when(kind)]
 
 
 def versions(request: Request, nests: bool) -> tuple[Step, Step]:
@@ -112,7 +137,8 @@ def versions(request: Request, nests: bool) -> tuple[Step, Step]:
             invariants.check_values(before, step)
         if explain.enabled:
             explain.after("read", before, step)
-    for each in _of(request.optimize, request.xp is np, step.nests):
+    kind = Kind(request.optimize, not request.placed, step.nests, request.fuses)
+    for each in _of(kind):
         before, step = step, each.run(step)
         if check.enabled:
             each.check(before, step)

@@ -4,7 +4,8 @@ The rules are TensorFlow 1.15's: what a node's device string leaves open is fill
 task that fits, in name order, and its best device; nodes joined by references, resource handles or ``_class`` groups
 stay together; a node without inputs goes with its consumers if they are on one device, one that only
 looks at metadata with its producer.  The outcome depends on the graph and the device list alone, unless
-the session asks for its own task to come first, as TensorFlow 2 has it.
+the session asks for its own task to come first, as TensorFlow 2 has it.  Where there are devices that are no CPUs, a
+node goes where it has a kernel (`plan.devices`), and those of its group have.
 Called by: client.local, serve.master.master.  Threads: any.
 """
 
@@ -18,6 +19,7 @@ from headrace.base.device import DeviceSpec
 from headrace.base.traits import OF_SHAPE, STATEFUL
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
+from headrace.plan.devices import may_be_on
 from headrace.plan.prune import Pruned
 from headrace.run.exec.keys import task_of
 
@@ -208,6 +210,7 @@ class _Placer:
         self._soft = soft
         self._groups = groups
         self._choices: dict[tuple[str, bool], str | None] = {}
+        self._plain = all(_spec(device).device_type == "CPU" for device in devices)
 
     def place(self) -> dict[Operation, str]:
         placed: dict[Operation, str] = {}
@@ -258,9 +261,11 @@ class _Placer:
     def _choose(self, spec: DeviceSpec, op: Operation) -> str:
         text = spec.to_string()
         for candidate in (spec, *self._softer(spec)):
-            found = self._first(candidate)
+            found = self._first(candidate, op)
             if found is not None:
                 return found
+        if any(spec.matches(_spec(device)) for device in self._devices):
+            raise self._no_kernel(text, spec, op)
         raise errors.invalid_argument(
             f"Cannot assign a device for operation {op.name}: {{{{node {op.name}}}}} was explicitly assigned to {text} "
             f"but available devices are [ {', '.join(self._devices)} ]. Could not satisfy explicit device "
@@ -271,6 +276,37 @@ class _Placer:
             built_at=op.built_at,
         )
 
+    def _no_kernel(self, text: str, spec: DeviceSpec, op: Operation) -> errors.OpError:
+        leader = self._groups.leader(op)
+        without = next(
+            (
+                each
+                for each in self._groups.members(leader)
+                if not any(
+                    may_be_on(each, device, True)
+                    for device in self._devices
+                    if spec.matches(_spec(device))
+                )
+            ),
+            op,
+        )
+        kind = spec.device_type or "such"
+        dtypes_of = ", ".join(
+            sorted({t.dtype.base_dtype.name for t in (*without.inputs, *without.outputs)})
+        )
+        beside = (
+            "" if without is op else f" (it shares state or a colocation group with {op.name!r})"
+        )
+        return errors.invalid_argument(
+            f"Cannot assign a device for operation {without.name}: Could not satisfy explicit device specification "
+            f"'{text}' because no supported kernel for {kind} devices is available. {without.type} of "
+            f"{dtypes_of or 'no tensors'} has one for CPUs alone{beside}: put it on a CPU, or set "
+            "allow_soft_placement=True in tf.ConfigProto",
+            node=without.name,
+            op_type=without.type,
+            built_at=without.built_at,
+        )
+
     def _softer(self, spec: DeviceSpec) -> list[DeviceSpec]:
         if not self._soft:
             return []
@@ -279,7 +315,9 @@ class _Placer:
             DeviceSpec(spec.job, spec.replica, spec.task),
         ]
 
-    def _first(self, spec: DeviceSpec) -> str | None:
+    def _first(self, spec: DeviceSpec, op: Operation) -> str | None:
+        if not self._plain:
+            return self._fitting(spec, op)
         key = (spec.to_string(), self._soft)
         if key not in self._choices:
             self._choices[key] = self._matching(spec)
@@ -289,6 +327,16 @@ class _Placer:
         # By no generator: what is raised while one that is not at its end goes away, as by Ctrl-C, Python drops.
         for device in self._devices:
             if spec.matches(_spec(device)):
+                return device
+        return None
+
+    def _fitting(self, spec: DeviceSpec, op: Operation) -> str | None:
+        """As `_matching`, of devices that the whole group of a node can be on."""
+        members, asked = self._groups.members(self._groups.leader(op)), spec.device_type is not None
+        for device in self._devices:
+            if spec.matches(_spec(device)) and all(
+                may_be_on(each, device, asked) for each in members
+            ):
                 return device
         return None
 
@@ -311,7 +359,7 @@ class _Placer:
             users = op.outputs[0]._consumers
             near = {placed.get(user) for user in users if user in self._needed}
         device = near.pop() if len(near) == 1 else None
-        if device is not None and spec.matches(_spec(device)):
+        if device is not None and spec.matches(_spec(device)) and may_be_on(op, device, True):
             return device
         return self._choose(spec, op)
 

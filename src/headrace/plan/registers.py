@@ -21,11 +21,14 @@ from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.binding import quick_scalar
 from headrace.plan.cost_model import is_large
+from headrace.plan.fusion import FUSED
 from headrace.plan.ir import BRANCH, DECIDE, LOAD, LOOP, NOTHING, RELEASE, STEP, Facts, Instr, Step
 from headrace.plan.memoization import SHAPES
 from headrace.plan.nesting import Loop
 
-_NOT_FRESH = frozenset((LOAD, DECIDE, BRANCH, LOOP, SHAPES))  # values of shapes are remembered
+_NOT_FRESH = frozenset(
+    (LOAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED)
+)  # values of shapes are remembered
 _OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
 
 
@@ -54,7 +57,7 @@ class _Allotting:
         self._register: dict[int, int] = {n: n for n in range(step.values.num_args + 1)}
         self._free: dict[frozenset[int], list[int]] = {}
         self._last = self._last_uses()
-        self._overwrites = step.request.optimize and not step.nests and step.request.xp is np
+        self._overwrites = step.request.optimize and not step.nests and not step.request.placed
 
     def done(self) -> Step:
         step, last, register = self._step, self._last, self._register

@@ -118,9 +118,10 @@ class Server:
         files = self._files(task, not all(map(is_loopback, ips)))
         self._pool = GrowingPool(f"headrace {job}:{index}")
         config = definition.default_session_config
-        cpus = config.device_count.get("CPU", 0) or 1
         threads = config.intra_op_parallelism_threads
-        self.worker = Worker(task, addresses, self._pool, cpus, files, trusting, threads)
+        self.worker = Worker(
+            task, addresses, self._pool, config.device_count, files, trusting, threads
+        )
         self.master = Master(self.worker, config)
         if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)

@@ -16,8 +16,9 @@ from headrace.codec import protos as pb
 from headrace.graph.graphdef import graph_def
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.master.master import Master
-from tests.serve.clusters import Cluster, in_process
+from tests.serve.clusters import Cluster, Jobs, in_process
 from tests.serve.conftest import Background
+from tests.support.toy_device import toy_devices
 
 Start = Callable[[Callable[[], Any]], Background]
 
@@ -233,9 +234,16 @@ def test_devices_are_those_of_all_tasks_this_one_first(cluster: Cluster) -> None
     ]
 
 
-def test_what_a_task_reports_beside_cpus_is_listed_and_placed_on(cluster: Cluster) -> None:
+def test_what_a_task_reports_beside_cpus_is_listed_and_placed_on(
+    cluster_of: Callable[[Jobs], Cluster],
+) -> None:
+    with toy_devices(1, "GPU") as (device,):
+        _place_on_a_gpu(cluster_of({"ps": 1, "worker": 2}))
+    assert device.counts["kernel"] == 1
+
+
+def _place_on_a_gpu(cluster: Cluster) -> None:
     gpu = "/job:worker/replica:0/task:1/device:GPU:0"
-    cluster.servers["worker:1"].worker.devices.append(gpu)
     with tf.device("/job:worker/task:1/gpu:0"):
         there = tf.placeholder_with_default(1.0, []) + 1.0
     with tf.device("/job:worker/task:1/gpu:1"):

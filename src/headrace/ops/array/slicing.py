@@ -43,7 +43,7 @@ _indices: dict[tuple[bytes, bytes, bytes, str, Masks], _Index] = {}
 _MOST_INDICES = 1024
 
 
-def _index(begin: Any, end: Any, strides: Any, masks: Masks) -> _Index:
+def slice_index(begin: Any, end: Any, strides: Any, masks: Masks) -> _Index:
     """`_made_index`, which is long, of what is mostly constants; what was made lately is kept."""
     if not begin.ndim == end.ndim == strides.ndim == 1:
         return _made_index(begin, end, strides, masks)
@@ -114,7 +114,7 @@ def _masks(op: Operation) -> Masks:
 def _part(whole: Any, begin: Any, end: Any, strides: Any, masks: Masks) -> Any:
     """The slice as a view of `whole`.  Raises InvalidArgument."""
     try:
-        index = _index(begin, end, strides, masks)
+        index = slice_index(begin, end, strides, masks)
     except ValueError as error:
         raise errors.invalid_argument(str(error)) from None
     try:
@@ -164,7 +164,7 @@ def _strided_shape(c: ShapeContext) -> Shape:
     if strides is None:
         return None
     ones = np.ones(count, np.int64)
-    index = _index(
+    index = slice_index(
         ones if begin is None else begin, ones if end is None else end, strides, _masks(c.op)
     )
     if begin is not None:
@@ -234,7 +234,7 @@ def _known_slice(op: Operation, known: Sequence[Any]) -> Callable[..., Any] | No
         return None
     masks = _masks(op)
     try:
-        index = _index(begin, end, strides, masks)
+        index = slice_index(begin, end, strides, masks)
     except ValueError:  # for the step to report
         return None
 

@@ -132,7 +132,7 @@ def steps_of(group: Group, members: Iterable[Instr]) -> list[Step]:
     for member in members:
         op = member.op
         assert op.spec is not None
-        kernel, dtype = bound_kernel(op, op.spec, np), op.outputs[0]._dtype._base.np
+        kernel, dtype = bound_kernel(op, op.spec), op.outputs[0]._dtype._base.np
         place = group.places[member.outputs[0]]
         steps.append(Step(kernel, writes_into(op), group.inputs_of(member), place, dtype))
     return steps

@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from headrace.base.traits import Trait
 from headrace.graph.registry import traits_of
 from headrace.plan import check
@@ -149,7 +147,7 @@ def _instruction(member: Instr, register: dict[int, int], node: NodeInfo) -> Ins
     op = member.op
     assert op.spec is not None
     single = op.spec.single_output
-    kernel = bound_kernel(op, op.spec, np)
+    kernel = bound_kernel(op, op.spec)
     inputs = tuple([register[value] for value in member.inputs])
     if check.enabled:
         kernel = check.checked_kernel(kernel, op, single)

@@ -11,8 +11,6 @@ import math
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-import numpy as np
-
 from headrace.ops.linalg.products import multiplied_into
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
@@ -32,7 +30,7 @@ def _match(product: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | N
         return None
     if raw is not None and None not in raw and math.prod(raw) * kind.itemsize < _FEWEST:  # type: ignore[arg-type]
         return None
-    return Match((product,), _build) if facts.step.request.xp is np else None
+    return None if facts.step.request.placed else Match((product,), _build)
 
 
 RULE: Final = Rule("send buffer", ("MatMul",) if AVAILABLE else (), _match, always=True)
@@ -44,7 +42,7 @@ def _build(group: Group) -> Kernel:
     pool = OutputPool()
     flip_a, flip_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
     rows_at, columns_at = int(flip_a), int(not flip_b)
-    multiply = bound_kernel(op, op.spec, np)
+    multiply = bound_kernel(op, op.spec)
     a_at, b_at = group.inputs_of(group.members[0])
 
     def run(step: Any, *values: Any) -> Any:

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-import numpy as np
-
 from headrace.base.traits import TAKES_PRODUCTS
 from headrace.graph.tensor import Tensor
 from headrace.ops.linalg.products import is_large_product
@@ -52,7 +50,7 @@ RULE: Final = Rule("update", Having(TAKES_PRODUCTS), _match)
 def _build(group: Group) -> Kernel:
     product, update = group.members
     assert update.op.spec is not None
-    change = bound_kernel(update.op, update.op.spec, np)
+    change = bound_kernel(update.op, update.op.spec)
     if check.enabled:
         change = check.checked_kernel(change, update.op, update.op.spec.single_output)
     flip_a, flip_b = product.op.attrs["transpose_a"], product.op.attrs["transpose_b"]

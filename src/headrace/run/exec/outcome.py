@@ -189,7 +189,7 @@ def interrupted(error: errors.OpError, info: WaitInfo | None) -> str:
 def _describe(value: Any) -> str:
     if isinstance(value, Variable):
         value = value.array
-    if isinstance(value, (np.ndarray, np.generic)):
-        kind = "string" if value.dtype == object else value.dtype.name
+    if hasattr(value, "dtype") and hasattr(value, "shape"):  # of whichever device
+        kind = "string" if value.dtype == object else str(value.dtype).rpartition(".")[2]
         return f"{kind}[{','.join(map(str, value.shape))}]"
     return type(value).__name__

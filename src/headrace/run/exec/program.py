@@ -14,6 +14,7 @@ Called by: client (local sessions), serve.worker.worker.  Threads: `run` in any 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ from headrace.run.exec.instructions import (
 from headrace.run.exec.kernel import BARE, NodeInfo, StepState
 from headrace.run.exec.outcome import cause, explain, interrupted, leave, lend, lend_all
 from headrace.run.exec.straight import Code
+from headrace.run.exec.tuning import Tuner
 from headrace.run.exec.waiting import Waiting
 from headrace.run.pending import Pending
 from headrace.run.uninterrupted import takes
@@ -146,6 +148,7 @@ class Program:
         self.shares = shares
         self.polls = polls
         self._into = into
+        self.tuner: Tuner | None = None  # while another form of it may be quicker, or is
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
         self._flat = (
             items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
@@ -178,6 +181,8 @@ class Program:
         The returned arrays belong to the caller, unless `step.lends`.  Raises the OpError of the first node that fails,
         with its node, device and step; waiters still out are abandoned without a trace.
         """
+        if self.tuner is not None:
+            return self._tuned(self.tuner, step, args, waiting, spent)
         registers = self.template.copy()
         registers[0] = step
         if args:
@@ -219,6 +224,17 @@ class Program:
                 return [lend(registers[register], live, node, step)]
             return lend_all(registers, self._lending, step)
         return [leave(registers[r], shared, node, step) for r, shared, node in self._leaving]
+
+    def _tuned(self, tuner: Tuner, *given: Any) -> list[Any]:
+        """As `run`, in one of the forms that there are."""
+        if tuner.chosen is not None:
+            return tuner.chosen(*given)
+        plain = copy.copy(self)
+        plain.tuner = None
+        if tuner.over:
+            self.tuner = None
+            return plain.run(*given)
+        return tuner.run(plain.run, *given)
 
     @takes
     def _execute(

@@ -13,12 +13,14 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from headrace.base import errors
-from headrace.base.device import DeviceSpec
 from headrace.codec import protos as pb
 from headrace.plan.compile import Compiled
+from headrace.run.devices import table as device_table
+from headrace.run.devices.listed import attributes
 from headrace.run.exec.close_reasons import note_close_reason
 from headrace.run.exec.kernel import Runtime, StepState
 from headrace.run.exec.keys import source_task
@@ -62,18 +64,18 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
         task: str,
         peers_of: Mapping[str, str],
         pool: Any,
-        cpus: int = 1,
+        device_count: Mapping[str, int] = MappingProxyType({}),
         files: Files = ANYWHERE,
         trusting: Security | None = None,
         threads: int = 0,
     ) -> None:
-        """peers_of: addresses (host:port) of all tasks of the cluster by name.  cpus: CPU devices.
+        """peers_of: addresses (host:port) of all tasks of the cluster by name.  device_count: see `run.devices.table`.
 
         files: those that graphs may use here.  trusting: what is shown to other tasks.
         threads: that share a large operation, the step's own included; 0 for as many as there are processors.
         """
         self.task = task
-        self.devices = [f"{task}/device:CPU:{index}" for index in range(cpus)]
+        self.devices = device_table.names(task, device_count)
         self.incarnation = secrets.randbits(64) | 1
         self.clock_ns = time.time_ns
         self.runtime = Runtime(self.devices[0], files=files, workers=WorkerPool(threads))
@@ -110,15 +112,7 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
 
     def device_attributes(self) -> list[pb.DeviceAttributes]:
         """This task's devices."""
-        return [
-            pb.DeviceAttributes(
-                name=device,
-                device_type=DeviceSpec.from_string(device).device_type,
-                memory_limit=256 << 20,
-                incarnation=self.incarnation,
-            )
-            for device in self.devices
-        ]
+        return attributes(self.devices, self.incarnation)
 
     def create_worker_session(
         self, request: pb.CreateWorkerSessionRequest, scope: Scope

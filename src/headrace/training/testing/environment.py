@@ -14,6 +14,7 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run.devices import table
 
 __all__ = [
     "StubOutForTesting",
@@ -58,13 +59,14 @@ test_src_dir_path.__test__ = False  # type: ignore[attr-defined]  # pytest: not 
 def is_gpu_available(
     cuda_only: bool = False, min_cuda_compute_capability: tuple[int, int] | None = None
 ) -> bool:
-    """Whether there is a GPU to compute on: no."""
-    return False
+    """Whether there is a GPU to compute on.  cuda_only, min_cuda_compute_capability: whatever there is will do."""
+    return bool(gpu_device_name())
 
 
 def gpu_device_name() -> str:
-    """The name of a GPU, "" without one."""
-    return ""
+    """The name of the first GPU, "" without one."""
+    found = table.names("", {})
+    return next((name for name in found if "GPU" in name), "")
 
 
 def is_built_with_cuda() -> bool:

@@ -18,6 +18,7 @@ from headrace.graph.registry import OPS
 from headrace.graph.scopes import get_default_graph
 from headrace.graph.tensor import Tensor
 from headrace.ops.flow.control_flow import smart_cond as _smart_cond
+from headrace.run.devices.table import of_name
 
 DEFAULT_GRAPH_SEED: Final = 87654321
 _numbers = itertools.count()
@@ -205,6 +206,7 @@ def list_local_devices(session_config: Any = None) -> list[LocalDevice]:
             each.device_type,
             each.memory_limit_bytes,
             each.incarnation,
+            of_name(each.name).description,
         )
         for each in found
     ]

@@ -1,0 +1,197 @@
+"""Array kernels of elementwise arithmetic.
+
+Called by: ops._portable.table.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, Final
+
+from headrace.ops._portable.table import arrays, check
+
+_UNARY: Final = {
+    "Abs": "abs",
+    "ComplexAbs": "abs",
+    "Neg": "negative",
+    "Square": "square",
+    "LogicalNot": "logical_not",
+    "Conj": "conj",
+    "Real": "real",
+    "Imag": "imag",
+    "IsNan": "isnan",
+    "IsInf": "isinf",
+    "IsFinite": "isfinite",
+}
+_UNARY_REALS: Final = {
+    "Exp": "exp",
+    "Expm1": "expm1",
+    "Log": "log",
+    "Log1p": "log1p",
+    "Sqrt": "sqrt",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Tan": "tan",
+    "Asin": "asin",
+    "Acos": "acos",
+    "Atan": "atan",
+    "Sinh": "sinh",
+    "Cosh": "cosh",
+    "Tanh": "tanh",
+    "Asinh": "asinh",
+    "Acosh": "acosh",
+    "Atanh": "atanh",
+    "Floor": "floor",
+    "Ceil": "ceil",
+    "Rint": "round",
+    "Round": "round",
+    "Sign": "sign",
+}
+_BINARY: Final = {
+    "Add": "add",
+    "AddV2": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "Less": "less",
+    "LessEqual": "less_equal",
+    "Greater": "greater",
+    "GreaterEqual": "greater_equal",
+    "Equal": "equal",
+    "NotEqual": "not_equal",
+    "LogicalAnd": "logical_and",
+    "LogicalOr": "logical_or",
+    "Maximum": "maximum",
+    "Minimum": "minimum",
+}
+_BINARY_REALS: Final = {
+    "RealDiv": "divide",
+    "Div": "divide",
+    "FloorDiv": "floor_divide",
+    "FloorMod": "remainder",
+    "Pow": "pow",
+    "Atan2": "atan2",
+}
+"""For whole numbers a divisor of zero is an error, which is found on the host."""
+
+
+def _unary(function: str) -> Callable[..., Any]:
+    def kernel(xp: Any, x: Any) -> Any:
+        return getattr(xp, function)(x)
+
+    return kernel
+
+
+def _binary(function: str) -> Callable[..., Any]:
+    def kernel(xp: Any, x: Any, y: Any) -> Any:
+        return getattr(xp, function)(x, y)
+
+    return kernel
+
+
+for _name, _function in _UNARY.items():
+    arrays(_name)(_unary(_function))
+for _name, _function in _UNARY_REALS.items():
+    arrays(_name, reals=True)(_unary(_function))
+for _name, _function in _BINARY.items():
+    arrays(_name)(_binary(_function))
+for _name, _function in _BINARY_REALS.items():
+    arrays(_name, reals=True)(_binary(_function))
+
+
+@arrays("Reciprocal", "Inv", reals=True)
+def _reciprocal(xp: Any, x: Any) -> Any:
+    return 1.0 / x
+
+
+@arrays("Rsqrt", reals=True)
+def _rsqrt(xp: Any, x: Any) -> Any:
+    return 1.0 / xp.sqrt(x)
+
+
+@arrays("SquaredDifference", reals=True)
+def _squared_difference(xp: Any, x: Any, y: Any) -> Any:
+    return xp.square(x - y)
+
+
+@arrays("DivNoNan", reals=True)
+def _div_no_nan(xp: Any, x: Any, y: Any) -> Any:
+    zero = y == 0.0
+    found = x / xp.where(zero, xp.ones_like(y), y)
+    return xp.where(xp.broadcast_to(zero, found.shape), xp.zeros_like(found), found)
+
+
+@arrays("MulNoNan", reals=True)
+def _mul_no_nan(xp: Any, x: Any, y: Any) -> Any:
+    found = x * y
+    return xp.where(xp.broadcast_to(y == 0.0, found.shape), xp.zeros_like(found), found)
+
+
+@arrays("AddN", "AccumulateNV2", alike=True)
+def _sum_of_many(xp: Any, *inputs: Any) -> Any:
+    return reduce(xp.add, inputs) if len(inputs) > 1 else xp.asarray(inputs[0], copy=True)
+
+
+@arrays("Select")
+def _select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
+    check(t.shape == e.shape and condition.shape in (t.shape, t.shape[:1], ()))
+    if condition.ndim == 1 and t.ndim > 1:
+        condition = xp.reshape(condition, (condition.shape[0], *[1] * (t.ndim - 1)))
+    return xp.where(condition, t, e)
+
+
+@arrays("SelectV2")
+def _select_v2(xp: Any, condition: Any, t: Any, e: Any) -> Any:
+    return xp.where(condition, t, e)
+
+
+@arrays("ClipByValue", reals=True)
+def _clip_by_value(xp: Any, t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
+    check(clip_value_min.shape in ((), t.shape) and clip_value_max.shape in ((), t.shape))
+    return xp.maximum(xp.minimum(t, clip_value_max), clip_value_min)
+
+
+@arrays("Cast")
+def _cast(xp: Any, x: Any, *, SrcT: Any, DstT: Any) -> Any:
+    if SrcT.is_floating and DstT.is_integer:
+        raise NotImplementedError  # what does not fit is the processor's to say
+    if SrcT.is_complex and not DstT.is_complex:
+        x = xp.real(x)
+    return xp.astype(x, getattr(xp, DstT.base_dtype.name))
+
+
+@arrays("BiasAdd", "BiasAddV1")
+def _bias_add(xp: Any, value: Any, bias: Any, *, data_format: bytes = b"NHWC") -> Any:
+    check(value.ndim >= 2 and bias.ndim == 1)
+    check(bias.shape[0] == value.shape[1 if data_format == b"NCHW" else -1])
+    if data_format == b"NCHW":
+        bias = xp.reshape(bias, (bias.shape[0], *[1] * (value.ndim - 2)))
+    return value + bias
+
+
+# -- gradients ----------------------------------------------------------------------------------------------------
+
+
+@arrays("TanhGrad", reals=True, alike=True)
+def _tanh_grad(xp: Any, y: Any, dy: Any) -> Any:
+    return dy * (1.0 - xp.square(y))
+
+
+@arrays("SigmoidGrad", reals=True, alike=True)
+def _sigmoid_grad(xp: Any, y: Any, dy: Any) -> Any:
+    return dy * y * (1.0 - y)
+
+
+@arrays("SqrtGrad", reals=True, alike=True)
+def _sqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
+    return dy * 0.5 / y
+
+
+@arrays("RsqrtGrad", reals=True, alike=True)
+def _rsqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
+    return dy * -0.5 * (xp.square(y) * y)
+
+
+@arrays("ReciprocalGrad", "InvGrad", reals=True, alike=True)
+def _reciprocal_grad(xp: Any, y: Any, dy: Any) -> Any:
+    return -dy * xp.square(y)

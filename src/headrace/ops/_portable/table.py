@@ -1,0 +1,117 @@
+"""The table of array kernels, by op.
+
+Called by: ops._portable (fills it), plan.devices (reads it).  Threads: filled under a lock, then read.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Final, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FILES: Final = ("elementwise", "reductions", "shapes", "products", "activations")
+
+
+class ArrayKernel:
+    """A function of (xp, inputs…), whose keyword-only parameters are attrs.
+
+    host: places of inputs that stay in the host's memory, such as shapes and axes; -1 is the last one.  reals: it is
+    for floating point numbers alone; others are computed on the host.
+    """
+
+    def __init__(self, function: Callable[..., Any], host: Iterable[int], reals: bool) -> None:
+        self.function = function
+        self.host = frozenset(host)
+        self.reals = reals
+
+    def on_host(self, place: int, count: int) -> bool:
+        """Whether the input at a place, of so many, stays with the host."""
+        return place in self.host or place - count in self.host
+
+    @cached_property
+    def attrs(self) -> tuple[str, ...]:
+        """Names of the attrs that it takes."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return tuple([each.name for each in parameters if each.kind is each.KEYWORD_ONLY])
+
+
+_kernels: dict[str, ArrayKernel] = {}
+_required: ContextVar[list[Any] | None] = ContextVar("_required", default=None)
+
+
+def check(fits: bool) -> None:
+    """Raise ValueError unless what a kernel is given fits together; the host says what does not."""
+    if not fits:
+        raise ValueError("what does not fit is the host's to say")
+
+
+def device_of(x: Any) -> Any:
+    """Where to make what goes with an array; None while a kernel is traced: where it is compiled for."""
+    return x.device if _required.get() is None else None
+
+
+def require(xp: Any, condition: Any, otherwise: str) -> None:
+    """Raise IndexError unless all elements hold; while a kernel is traced they are kept for who traces."""
+    traced = _required.get()
+    if traced is not None:
+        traced.append(xp.all(condition))
+    elif not bool(xp.all(condition)):
+        raise IndexError(otherwise)
+
+
+@contextmanager
+def tracing() -> Iterator[list[Any]]:
+    """What kernels require meanwhile, in this thread."""
+    found: list[Any] = []
+    token = _required.set(found)
+    try:
+        yield found
+    finally:
+        _required.reset(token)
+
+
+_lock = threading.Lock()
+_loaded = False
+
+
+def arrays(
+    *names: str, host: Iterable[int] = (), reals: bool = False, alike: bool = False
+) -> Callable[[F], F]:
+    """Decorator: the array kernel of ops; see `ArrayKernel`.  alike: of inputs of one shape alone."""
+
+    def decorate(function: F) -> F:
+        kernel = _of_alike(function) if alike else function
+        for name in names:
+            assert name not in _kernels, f"op {name} has two array kernels"
+            _kernels[name] = ArrayKernel(kernel, host, reals)
+        return function
+
+    return decorate
+
+
+def _of_alike(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def kernel(xp: Any, *inputs: Any, **attrs: Any) -> Any:
+        check(len({each.shape for each in inputs}) == 1)
+        return function(xp, *inputs, **attrs)
+
+    return kernel
+
+
+def array_kernels() -> dict[str, ArrayKernel]:
+    """All of them, by op."""
+    global _loaded
+    if not _loaded:
+        with _lock:
+            for name in _FILES:
+                import_module(f"headrace.ops._portable.{name}")
+            _loaded = True
+    return _kernels

@@ -1,0 +1,285 @@
+"""Devices in a plan: what computes where, and the copies between.
+
+A node on a device that is not the host computes there if its op has an array kernel (`ops._portable`) for its dtypes.
+Else it is done on the host in the device's name, as in TensorFlow most of what has int32 or a variable is; nodes that
+cannot be on such a device at all are the placer's to refuse (`may_be_on`).  What steps keep, feed, fetch and hand from
+one branch or loop to the next is with the host.
+Called by: plan.place, plan.compile, plan.passes, plan.kernels, plan.compile_dataflow.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from headrace.base.device import DeviceSpec
+from headrace.base.traits import (
+    ASSIGNS,
+    CALLS_USER,
+    CONST,
+    CONTROL_FLOW,
+    DRAWS,
+    IDENTITY,
+    MAY_WAIT,
+    OF_SHAPE,
+    PLACEHOLDER,
+    READS_VARIABLE,
+    RECEIVE,
+    SEND,
+    STATEFUL,
+    UPDATES,
+    VAR_HANDLE,
+    VARIABLE,
+)
+from headrace.graph.graph import Operation
+from headrace.ops._portable.table import ArrayKernel, array_kernels
+from headrace.plan.binding import bound_kernel
+from headrace.plan.ir import BRANCH, COPY, LOOP, NODE, Instr, Step, Values
+from headrace.plan.nesting import closed
+from headrace.run.devices.device import HOST, NUMBERS, Device
+from headrace.run.devices.table import of_name
+
+Placed = Mapping[Operation, Device]
+"""The device of each node that does not compute on the host."""
+
+_ANYWHERE = frozenset(
+    (
+        ASSIGNS,
+        CONST,
+        CONTROL_FLOW,
+        IDENTITY,
+        OF_SHAPE,
+        PLACEHOLDER,
+        READS_VARIABLE,
+        RECEIVE,
+        SEND,
+        UPDATES,
+        VAR_HANDLE,
+        VARIABLE,
+    )
+)
+"""Traits of ops that are on every device, though the host does their work."""
+_DOES_MORE = frozenset((STATEFUL, MAY_WAIT, CALLS_USER))
+_ANY_NUMBER = NUMBERS | {"bfloat16", "resource"}
+_IN_HOST_MEMORY = frozenset(("int32", "string", "resource", "variant"))
+
+
+def may_be_on(op: Operation, device: str, asked: bool) -> bool:
+    """Whether a node can be on a device, by name, or is to be there unasked.
+
+    Asked for, the host does in the name of the device what that has no array kernel for, of numbers.
+    """
+    type = DeviceSpec.from_string(device).device_type
+    if type in (None, "CPU"):
+        return True
+    if not _dtypes(op) <= _ANY_NUMBER:
+        return False
+    if array_kernel(op) is not None or not _ANYWHERE.isdisjoint(op.traits):
+        return True
+    if not op.inputs and not op.outputs and STATEFUL not in op.traits:  # it is waited for, and no more
+        return True
+    return asked and (DRAWS in op.traits or _DOES_MORE.isdisjoint(op.traits))
+
+
+def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed:
+    """Which nodes compute elsewhere than on the host.
+
+    devices: the name of each node's.  Raises InvalidArgument if there is no such device here.
+    """
+    others = {name: of_name(name) for name in set(devices.values())}
+    others = {name: device for name, device in others.items() if device is not HOST}
+    if not others:
+        return {}
+    found = {}
+    for op in ops:
+        device = others.get(devices.get(op, ""))
+        if device is not None and _computes(op, device):
+            found[op] = device
+    return found
+
+
+def _computes(op: Operation, device: Device) -> bool:
+    """Whether a node that is on a device is computed there."""
+    kernel = array_kernel(op)
+    if kernel is None or MAY_WAIT in op.traits:
+        return False
+    kinds = _dtypes(op)
+    return kinds <= device.dtypes and not kinds <= _IN_HOST_MEMORY
+
+
+def array_kernel(op: Operation) -> ArrayKernel | None:
+    """The array kernel of a node, if it has one for its dtype."""
+    kernel = array_kernels().get(op.type)
+    if kernel is not None and kernel.reals:
+        value = next((tensor for tensor in op.inputs), None)
+        if value is None or not (value.dtype.is_floating or value.dtype.is_complex):
+            return None
+    return kernel
+
+
+def _dtypes(op: Operation) -> set[str]:
+    return {tensor._dtype._base.name for tensor in (*op.inputs, *op.outputs)}
+
+
+# -- kernels ----------------------------------------------------------------------------------------------------------
+
+
+def kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
+    """The node's kernel, of arrays of the device, but for what stays with the host.
+
+    What fails there is done again on the host, which knows what to say of it.
+    """
+    kernel = array_kernels()[op.type]
+    attrs = {name: op.attrs[name] for name in kernel.attrs if name in op.attrs}
+    there = device.bound(functools.partial(kernel.function, device.xp, **attrs))
+    spec, count = op.spec, len(op.inputs)
+    assert spec is not None
+    here, single = bound_kernel(op, spec), spec.single_output
+    stays = [kernel.on_host(place, count) for place in range(count)]
+
+    def run(*inputs: Any) -> Any:
+        try:
+            return there(*inputs)
+        except Exception as error:
+            if device.is_final(error):
+                raise
+        given = [
+            value if with_host else device.get(value)
+            for value, with_host in zip(inputs, stays, strict=True)
+        ]
+        found = here(*given)
+        return device.put(found) if single else [device.put(each) for each in found]
+
+    return run
+
+
+def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
+    """As `kernel_on`, of arrays of the host, which it gives, too."""
+    kernel, count = array_kernels()[op.type], len(op.inputs)
+    stays = [kernel.on_host(place, count) for place in range(count)]
+    there = kernel_on(op, device)
+    assert op.spec is not None
+    single = op.spec.single_output
+
+    def run(*inputs: Any) -> Any:
+        found = there(
+            *[
+                value if with_host else device.put(value)
+                for value, with_host in zip(inputs, stays, strict=True)
+            ]
+        )
+        return device.get(found) if single else [device.get(each) for each in found]
+
+    return run
+
+
+# -- copies -----------------------------------------------------------------------------------------------------------
+
+
+def copy_between(step: Step) -> Step:
+    """The pass: copies stand where a value is made on one device and wanted on another."""
+    if not step.request.placed:
+        return step
+    return _Copying(step.values, step.request.placed).done(step)
+
+
+class _Copying:
+    def __init__(self, values: Values, placed: Placed) -> None:
+        self._values, self._placed = values, placed
+        self._constants: dict[tuple[int, Device], int] = {}
+
+    def done(self, step: Step) -> Step:
+        """The step, or one inside it, with copies; what goes from one to the other is with the host."""
+        elsewhere = self._wanted_elsewhere(step)
+        here: dict[tuple[int, Device], int] = {}
+        code: list[Instr] = []
+        for instr in step.code:
+            device = self._device(instr)
+            if device is not HOST:
+                instr, copies = self._moved(instr, device, here, code, elsewhere)
+                code += (instr, *copies)
+                continue
+            if instr.what in (BRANCH, LOOP):
+                instr = closed(
+                    instr.changed(body=tuple([self.done(inner) for inner in instr.body]))
+                )
+            code.append(instr)
+        return step.with_code(code)
+
+    def _device(self, instr: Instr) -> Device:
+        return self._placed.get(instr.op, HOST) if instr.what == NODE and not instr.body else HOST
+
+    def _wanted_elsewhere(self, step: Step) -> set[int]:
+        """Values that somebody wants who is not where they are made."""
+        made: dict[int, Device] = {}
+        found = set(step.results)
+        for instr in step.code:
+            device = self._device(instr)
+            made.update(dict.fromkeys(instr.outputs, device))
+            for place, value in enumerate(instr.inputs):
+                at = HOST if device is HOST or self._stays(instr, place) else device
+                if made.get(value, HOST) is not at:
+                    found.add(value)
+        return found
+
+    def _stays(self, instr: Instr, place: int) -> bool:
+        return array_kernels()[instr.op.type].on_host(place, len(instr.inputs))
+
+    def _moved(
+        self,
+        instr: Instr,
+        device: Device,
+        here: dict[tuple[int, Device], int],
+        code: list[Instr],
+        elsewhere: set[int],
+    ) -> tuple[Instr, Sequence[Instr]]:
+        """The instruction with arrays of its device, and copies of what others want of it."""
+        values = self._values
+        inputs = [
+            value if self._stays(instr, place) else self._on(value, device, instr, here, code)
+            for place, value in enumerate(instr.inputs)
+        ]
+        outputs, copies = [], []
+        for value in instr.outputs:
+            there = here[value, device] = values.new(values.tensors[value])
+            outputs.append(there)
+            if value in elsewhere:
+                copies.append(_copy(instr, there, value, device.get))
+        return instr.changed(inputs=tuple(inputs), outputs=tuple(outputs)), copies
+
+    def _on(
+        self,
+        value: int,
+        device: Device,
+        instr: Instr,
+        here: dict[tuple[int, Device], int],
+        code: list[Instr],
+    ) -> int:
+        """The value on the device."""
+        values, key = self._values, (value, device)
+        known = here.get(key) or self._constants.get(key)
+        if known is not None:
+            return known
+        there = values.new(values.tensors[value])
+        if value in values.constants:
+            values.constants[there] = device.put(values.constants[value])
+            self._constants[key] = there
+            return there
+        if value not in values.changing:
+            here[key] = there
+        code.append(_copy(instr, value, there, device.put))
+        return there
+
+
+def _copy(instr: Instr, given: int, made: int, kernel: Callable[[Any], Any]) -> Instr:
+    return Instr(
+        instr.op,
+        (),
+        (given,),
+        (made,),
+        device=instr.device,
+        after=instr.after,
+        what=COPY,
+        kernel=kernel,
+    )

@@ -1,0 +1,220 @@
+"""Fusion: nodes that only compute, one after the other, become one program of XLA's.
+
+A group is what comes in a row and depends on nothing outside that depends on it; what it is given are arrays of the
+host, and shapes and axes that are known when the step is planned.  Each branch and loop is looked at for itself.
+Whether a fused step pays is measured (`run.exec.tuning`): this is how it is made.
+Called by: plan.passes, plan.compile.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
+from typing import Any, Final
+
+from headrace.base import errors
+from headrace.base.traits import CONST, MAY_WAIT
+from headrace.graph.graph import Operation
+from headrace.ops._portable.table import array_kernels, tracing
+from headrace.plan.devices import array_kernel
+from headrace.plan.ir import BRANCH, LOOP, NODE, Instr, Step
+from headrace.plan.nesting import closed
+from headrace.plan.rules.group import Group, Match, joined
+from headrace.run.devices.device import NUMBERS
+from headrace.run.exec.fused import FusedKernel
+from headrace.run.exec.instructions import Kernel
+
+FUSED: Final = "fused"
+FEWEST: Final = 6
+"""Nodes; fewer cost less than calling a program of XLA's."""
+SETTING: Final = "HEADRACE_XLA"
+
+
+def setting() -> str:
+    """How steps are fused: "off", "on", or "auto", where that is measured to pay.  Raises InvalidArgument."""
+    said = os.environ.get(SETTING, "").strip().lower() or "auto"
+    if said not in ("on", "off", "auto"):
+        raise errors.invalid_argument(f"{SETTING}={said!r}: it is on, off or auto")
+    return said if said == "off" or _has_jax() else "off"
+
+
+@cache
+def _has_jax() -> bool:
+    return importlib.util.find_spec("jax") is not None
+
+
+def may_pay(ops: Iterable[Operation]) -> bool:
+    """Whether there are nodes enough that a group may be made of."""
+    kernels = array_kernels()
+    return sum([op.type in kernels and CONST not in op.traits for op in ops]) >= FEWEST
+
+
+def fuse(step: Step) -> Step:
+    """The pass."""
+    code = []
+    for instr in step.code:
+        if instr.what in (BRANCH, LOOP):
+            instr = closed(instr.changed(body=tuple([fuse(body) for body in instr.body])))
+        code.append(instr)
+    return _Fusing(step.with_code(code)).done()
+
+
+class _Fusing:
+    """members: of the group that is being made; late: what depends on them and is to come after them.
+
+    looks: some of them read variables, which may not change before the group runs.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self._step, self._facts = step, step.facts
+        self._values = step.values
+        self._code: list[Instr] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._members: list[Instr] = []
+        self._late: list[Instr] = []
+        self._pending: list[Instr] = []  # both, in their order
+        self._made: set[int] = set()
+        self._made_late: set[int] = set()
+        self._ops: set[Operation] = set()
+        self._late_ops: set[Operation] = set()
+        self._looks = False
+
+    def done(self) -> Step:
+        for instr in self._step.code:
+            self._add(instr)
+        self._end()
+        return self._step.with_code(self._code)
+
+    def _add(self, instr: Instr) -> None:
+        late = not self._made_late.isdisjoint(instr.inputs)
+        late = late or not self._late_ops.isdisjoint(instr.controls)
+        depends = late or not self._made.isdisjoint(instr.inputs)
+        depends = depends or not self._ops.isdisjoint(instr.controls)
+        if not late and self._joins(instr):
+            self._members.append(instr)
+            self._pending.append(instr)
+            self._made.update(instr.outputs)
+            self._ops.add(instr.op)
+            self._looks = self._looks or not self._values.changing.isdisjoint(instr.inputs)
+        elif instr.effects or instr.waiter >= 0 or instr.what in (BRANCH, LOOP):
+            if depends or self._late or self._looks:
+                self._end()
+            self._code.append(instr)
+        elif depends:
+            self._late.append(instr)
+            self._pending.append(instr)
+            self._made_late.update(instr.outputs)
+            self._late_ops.add(instr.op)
+        else:
+            self._code.append(instr)
+
+    def _end(self) -> None:
+        """The group is as large as it can be."""
+        inside = set(self._members)
+        kept = [
+            value
+            for member in self._members
+            for value in member.outputs
+            if value in self._facts.results or not inside.issuperset(self._facts.uses(value))
+        ]
+        if len(inside) >= FEWEST and kept:
+            self._code.append(joined(FUSED, Match(inside, _build, kept), self._step))
+            self._code += self._late
+        else:
+            self._code += self._pending
+        self._begin()
+
+    def _joins(self, instr: Instr) -> bool:
+        if instr.what != NODE or instr.body or instr.kernel is not None or instr.detail is not None:
+            return False
+        if self._members and instr.after != self._members[0].after:
+            return False
+        op, values = instr.op, self._values
+        kernel = array_kernel(op)
+        if kernel is None or MAY_WAIT in op.traits or op in self._step.request.placed:
+            return False
+        if not _numeric(op):
+            return False
+        return all(
+            value in values.constants
+            for place, value in enumerate(instr.inputs)
+            if kernel.on_host(place, len(instr.inputs))
+        )
+
+
+def _numeric(op: Operation) -> bool:
+    return all(tensor._dtype.name in NUMBERS for tensor in (*op.inputs, *op.outputs))
+
+
+def _build(group: Group) -> Kernel:
+    """The kernel of a group: (step, what it is given) -> its results."""
+    constants = group.values.constants
+    known = {
+        place: constants[value] for place, value in enumerate(group.inputs) if value in constants
+    }
+    steps = []
+    for member in group.members:
+        kernel = array_kernels()[member.op.type]
+        attrs = {name: member.op.attrs[name] for name in kernel.attrs if name in member.op.attrs}
+        stays = [kernel.on_host(place, len(member.inputs)) for place in range(len(member.inputs))]
+        steps.append(
+            (
+                partial(kernel.function, **attrs) if attrs else kernel.function,
+                list(zip(group.inputs_of(member), stays, strict=True)),
+                len(member.outputs) == 1 and member.op.spec.single_output,  # type: ignore[union-attr]
+            )
+        )
+    wanted = [group.places[value] for value in group.outputs]
+    given = [place for place in range(len(group.inputs)) if place not in known]
+    fused = FusedKernel(partial(_traced, steps, wanted, known, given), given)
+    plain, single = group.plain(), len(wanted) == 1
+
+    def run(step: Any, *values: Any) -> Any:
+        found: Sequence[Any] | None = fused(values)
+        if found is None:
+            found = plain(step, values)
+        return found[0] if single else found
+
+    run.fused = fused  # type: ignore[attr-defined]  # for `run.exec.tuning`
+    return run
+
+
+Steps = Sequence[tuple[Callable[..., Any], Sequence[tuple[int, bool]], bool]]
+
+
+def _traced(
+    steps: Steps,
+    wanted: Sequence[int],
+    known: dict[int, Any],
+    given: Sequence[int],
+    xp: Any,
+    *arrays: Any,
+) -> tuple[list[Any], Any]:
+    """The results of a group, and whether all holds that its kernels require; None if they require nothing."""
+    values: dict[int, Any] = dict(zip(given, arrays, strict=True))
+    count = len(given) + len(known)
+    with tracing() as required:
+        for function, inputs, single in steps:
+            taken = [
+                known[place] if place in known and stays else _array(xp, place, values, known)
+                for place, stays in inputs
+            ]
+            found = function(xp, *taken)
+            for value in [found] if single else found:
+                values[count] = value
+                count += 1
+        holds = None
+        for condition in required:
+            holds = condition if holds is None else xp.logical_and(holds, condition)
+    return [_array(xp, place, values, known) for place in wanted], holds
+
+
+def _array(xp: Any, place: int, values: dict[int, Any], known: dict[int, Any]) -> Any:
+    found = values.get(place)
+    if found is None:
+        found = values[place] = xp.asarray(known[place])
+    return found

@@ -1,0 +1,1 @@
+"""Devices of a task: where arrays are, and what computes with them."""

@@ -1,0 +1,176 @@
+"""XLA's devices, by way of JAX: arrays of jax.numpy, each kernel compiled for the shapes that it is given.
+
+JAX is the user's: its settings are not changed, but for the number of stand-ins and where it has not been imported yet.
+64-bit types and float32 products are asked for around each kernel.
+Called by: run.devices.gpus.  Threads: any.
+Source: https://docs.jax.dev (device_put, default_device, enable_x64, default_matmul_precision)
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.run.devices.device import NUMBERS, Device
+
+_FLAG = "--xla_force_host_platform_device_count"
+
+_log = logging.getLogger("headrace")
+
+
+@cache
+def _devices(stand_ins: int) -> Sequence[Any]:
+    """JAX's devices that are GPUs here; none where JAX cannot be used."""
+    was_imported = "jax" in sys.modules
+    if stand_ins and not was_imported:
+        flags = os.environ.get("XLA_FLAGS", "")
+        if _FLAG not in flags:
+            os.environ["XLA_FLAGS"] = f"{flags} {_FLAG}={stand_ins}".strip()
+    try:
+        import jax
+
+        if stand_ins:
+            found = jax.devices("cpu")
+        else:
+            found = [each for each in jax.devices() if each.platform in ("gpu", "cuda", "rocm")]
+    except Exception as error:  # of whatever kind a broken installation raises
+        _log.warning(
+            "JAX cannot be used, so there are CPUs only: %s: %s", type(error).__name__, error
+        )
+        return ()
+    if stand_ins > len(found):
+        _log.warning(
+            "JAX was in use before HEADRACE_GPUS=%d was read, and has %d devices: set XLA_FLAGS=%s=%d before it is "
+            "imported",
+            stand_ins,
+            len(found),
+            _FLAG,
+            stand_ins,
+        )
+    return tuple(found[:stand_ins] if stand_ins else found)
+
+
+def count(stand_ins: int) -> int:
+    """How many GPUs there are, or so many stand-ins."""
+    return len(_devices(stand_ins))
+
+
+def gpu(stand_ins: int, number: int) -> Device:
+    """One of them."""
+    return Gpu(_devices(stand_ins)[number], stand_ins > 0)
+
+
+class Gpu(Device):
+    """A GPU, or what stands in for one."""
+
+    type = "GPU"
+    dtypes = NUMBERS | {"bfloat16"}
+
+    def __init__(self, device: Any, stands_in: bool) -> None:
+        import jax
+        import jax.numpy
+
+        self._jax, self._device, self._stands_in = jax, device, stands_in
+        self._process = os.getpid()
+        self.xp = jax.numpy
+        kind = getattr(device, "device_kind", device.platform)
+        self.description = f"device: {device.id}, name: {kind}"
+        if stands_in:
+            self.description = (
+                f"stand-in for a GPU: device {device.id} of XLA on this host's processors"
+            )
+        with_limit = (device.memory_stats() or {}) if not stands_in else {}
+        self.memory_bytes = int(with_limit.get("bytes_limit", self.memory_bytes))
+
+    def put(self, value: Any) -> Any:
+        """See `Device`."""
+        given = (
+            np.array(value) if self._stands_in else np.asarray(value)
+        )  # whose memory it would share
+        with self._here():
+            return self._guarded(self._jax.device_put, given, self._device)
+
+    def get(self, value: Any) -> Any:
+        """See `Device`."""
+        return np.array(value)
+
+    def is_final(self, error: Exception) -> bool:
+        """See `Device`."""
+        return isinstance(error, errors.OpError)
+
+    def bound(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """See `Device`."""
+
+        def run(*inputs: Any) -> Any:
+            with self._here():
+                return self._guarded(kernel, *inputs)
+
+        return run
+
+    def _here(self) -> AbstractContextManager[Any]:
+        if os.getpid() != self._process:
+            raise errors.failed_precondition(
+                "this process was forked from one that had used JAX, whose devices do not survive that: start it anew, "
+                "as multiprocessing's context 'spawn' does"
+            )
+        stack = ExitStack()
+        stack.enter_context(_with_64_bits())
+        stack.enter_context(self._jax.default_device(self._device))
+        stack.enter_context(self._jax.default_matmul_precision("float32"))
+        return stack
+
+    def _guarded(self, function: Callable[..., Any], *given: Any) -> Any:
+        """What it gives.  Raises ResourceExhausted where the device has no memory for it."""
+        try:
+            return function(*given)
+        except Exception as error:
+            if "RESOURCE_EXHAUSTED" in str(error):
+                raise errors.resource_exhausted(
+                    f"OOM: {self.description} has no memory for this: {str(error).splitlines()[0]}"
+                ) from error
+            raise
+
+
+def _with_64_bits() -> AbstractContextManager[Any]:
+    import jax
+
+    if hasattr(jax, "enable_x64"):  # since 0.8
+        found: AbstractContextManager[Any] = jax.enable_x64(True)
+        return found
+    experimental: Any = import_module("jax.experimental")
+    older: AbstractContextManager[Any] = experimental.enable_x64()
+    return older
+
+
+# -- programs of this host's processors --------------------------------------------------------------------------------
+
+
+def compiled(function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
+    """A function of (jax.numpy, arrays…), compiled for the processors.
+
+    function: gives (results, whether they hold; None: they do).  What comes back is a function of NumPy's arrays that
+    gives read-only ones; None where they do not hold.
+    """
+    import jax
+    import jax.numpy
+
+    device = jax.devices("cpu")[0]
+    program = jax.jit(lambda *given: function(jax.numpy, *given))
+
+    def run(values: Sequence[Any]) -> list[Any] | None:
+        with _with_64_bits(), jax.default_device(device):
+            found, holds = program(*values)
+        if holds is not None and not bool(holds):
+            return None
+        return [np.asarray(each) for each in found]
+
+    return run

@@ -1,0 +1,105 @@
+"""Fused kernels: a function of arrays, compiled by XLA for each of a few shapes, beside the steps that run.
+
+Called by: plan.fusion (makes them), run.exec.tuning.  Threads: any; one compiles, and ends when there is nothing left.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+MOST_FORMS: Final = 8
+"""Shapes that a kernel is compiled for; one that meets more keeps changing, and is not compiled any more."""
+
+
+class FusedKernel:
+    """function: (array namespace, arrays…) -> (results, whether they hold; None: they do).  given: which it takes.
+
+    fell_back: how often it was not ready, or what it requires did not hold.
+    """
+
+    def __init__(self, function: Callable[..., Any], given: Sequence[int]) -> None:
+        self._function, self._given = function, tuple(given)
+        self._forms: dict[Any, Callable[..., Any] | None] = {}
+        self._all = list(given) == list(range(len(given)))
+        self.fell_back = 0
+
+    def __call__(self, values: Sequence[Any]) -> list[Any] | None:
+        """Its results, which nobody may change; None: it is to be done node by node."""
+        if len(self._given) != len(values):
+            values = [values[place] for place in self._given]
+        shapes = tuple([value.shape for value in values])
+        form = self._forms.get(shapes)
+        if form is None:
+            self.fell_back += 1
+            if shapes not in self._forms and len(self._forms) < MOST_FORMS:
+                self._forms[shapes] = None
+                likes = [(value.shape, value.dtype) for value in values]
+                compiler.submit(lambda: self._compile(shapes, likes))
+            return None
+        found: list[Any] | None = form(values)
+        if found is None:
+            self.fell_back += 1
+        return found
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it keeps meeting other shapes."""
+        return len(self._forms) >= MOST_FORMS
+
+    def _compile(self, shapes: Any, likes: Sequence[tuple[tuple[int, ...], Any]]) -> None:
+        from headrace.run.devices import xla
+
+        examples = [np.ones(shape, dtype) for shape, dtype in likes]
+        try:
+            form = xla.compiled(self._function)
+            form(examples)
+        except Exception as error:  # of tracing, or of XLA's: the nodes run one by one
+            import logging  # which few processes need for this
+
+            logging.getLogger("headrace").info(
+                "a group of nodes is not compiled: %s: %s", type(error).__name__, error
+            )
+            return
+        self._forms[shapes] = form
+
+
+class _Compiler:
+    """One thread, while there is something to compile."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._running = False
+        self._idle = threading.Condition(self._lock)
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Have it done soon."""
+        with self._lock:
+            self._waiting.append(work)
+            if self._running:
+                return
+            self._running = True
+        threading.Thread(target=self._run, name="headrace xla", daemon=True).start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Until nothing is left.  Whether that is so."""
+        with self._lock:
+            return self._idle.wait_for(lambda: not self._running, timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._running = False
+                    self._idle.notify_all()
+                    return
+                work = self._waiting.popleft()
+            work()
+
+
+compiler: Final = _Compiler()

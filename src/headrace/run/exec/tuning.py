@@ -1,0 +1,100 @@
+"""Tuning: a program that runs often is run in another form, too, and keeps the quicker one.
+
+Called by: run.exec.program.  Threads: any; what several threads count is near enough.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any, Final
+
+from headrace.run.exec.fused import FusedKernel, compiler
+
+AFTER: Final = 16
+"""Runs, before another form is made."""
+_TRIALS: Final = 15
+_MOST_IN_VAIN: Final = 400
+_WORTH: Final = 0.9  # of the time of the form that is there
+
+Run = Callable[..., list[Any]]
+Made = tuple[Run, Sequence[FusedKernel]]
+
+
+class Tuner:
+    """make: the other form, and what in it is compiled while it runs; None if there is none.
+
+    measures: whether it is taken only if it is quicker.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Made | None],
+        measures: bool,
+        clock_s: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._make, self._measures, self._clock_s = make, measures, clock_s
+        self._runs = 0
+        self._plain: list[float] = []
+        self._other: Made | None = None
+        self._trials: list[float] = []
+        self._in_vain = 0
+        self.over = False
+        self.chosen: Run | None = None
+
+    def run(self, plain: Run, *given: Any) -> list[Any]:
+        """Run in one of the forms.  Raises what that does."""
+        other = self._other
+        if other is not None:
+            return self._try(other, *given)
+        began = self._clock_s()
+        found = plain(*given)
+        self._plain.append(self._clock_s() - began)
+        del self._plain[: -2 * AFTER]
+        self._runs += 1
+        if self._runs == AFTER:
+            compiler.submit(self._prepare)
+        return found
+
+    def _prepare(self) -> None:
+        try:
+            made = self._make()
+        except Exception as error:  # the form that is there goes on
+            import logging  # which few processes need for this
+
+            logging.getLogger("headrace").warning(
+                "a step is not fused: %s: %s", type(error).__name__, error
+            )
+            made = None
+        if made is None:
+            self.over = True
+        else:
+            self._other = made
+
+    def _try(self, other: Made, *given: Any) -> list[Any]:
+        run, kernels = other
+        before = sum([kernel.fell_back for kernel in kernels])
+        began = self._clock_s()
+        found = run(*given)
+        took = self._clock_s() - began
+        if sum([kernel.fell_back for kernel in kernels]) == before:
+            self._trials.append(took)
+            if not self._measures or len(self._trials) >= _TRIALS:
+                self._decide(run)
+        else:
+            self._in_vain += 1
+            if self._in_vain > _MOST_IN_VAIN or any(kernel.hopeless for kernel in kernels):
+                self._give_up()
+        return found
+
+    def _decide(self, run: Run) -> None:
+        if self._measures and median(self._trials) > _WORTH * median(self._plain):
+            self._give_up()
+            return
+        self.chosen = run
+        self.over = True
+
+    def _give_up(self) -> None:
+        self._other = None
+        self.over = True

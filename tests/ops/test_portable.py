@@ -1,0 +1,96 @@
+"""Array kernels: on a device of the array API standard alone, ops give what they give on the host, or its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.graph.registry import OPS
+from headrace.ops._portable.table import array_kernels
+from scripts import devices
+from tests.ops.operands import Recipe, covered, recipes
+from tests.ops.test_operands import feeds, shown
+from tests.support.toy_device import ToyDevice, toy_devices
+
+NAMES = sorted(array_kernels())
+MOST = 24
+SELDOM_FIT = {"OneHot", "SparseSoftmaxCrossEntropyWithLogits"}
+"""Ops of which hardly any operands fit that are drawn: a test below, and the model of tests/plan/test_devices.py."""
+ON_HOST_ALONE = {"string"}  # dtypes, of which such a device has none
+
+
+@pytest.fixture
+def toy() -> Iterator[ToyDevice]:
+    with toy_devices(1) as (device,):
+        yield device
+
+
+def outcomes(recipe: Recipe, device: str) -> list[Any]:
+    """What the op gives of each of the operands: values, or the class of an error."""
+    found: list[Any] = []
+    with tf.Graph().as_default():
+        with tf.device(device):
+            fed, wanted, node = recipe.build()
+        with tf.Session() as session:
+            for operands in recipe.operands:
+                try:
+                    found.append(session.run(wanted or node, feeds(fed, operands)))
+                except tf.errors.OpError as error:
+                    found.append((type(error).__name__, error.message))
+    return found
+
+
+def differs(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, tuple) or isinstance(theirs, tuple):
+        return bool(ours != theirs)
+    return not all(same(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def same(a: Any, b: Any) -> bool:
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind in "fc":
+        tolerance = 1e-5 if a.dtype.itemsize <= 8 else 1e-12
+        return bool(np.allclose(a, b, tolerance, tolerance, equal_nan=True))
+    return bool((a == b).all())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_op_gives_the_same_on_a_device_of_another_kind(name: str, toy: ToyDevice) -> None:
+    spec = OPS[name]
+    if not covered(spec):
+        pytest.fail(f"{name} has no operands: which test runs its array kernel?")
+    found = []
+    for recipe in recipes(spec, MOST):
+        if ON_HOST_ALONE & {kind.name for kind in recipe.types}:
+            continue
+        pairs = zip(outcomes(recipe, "/cpu:0"), outcomes(recipe, "/device:TOY:0"), strict=True)
+        for operands, (host, device) in zip(recipe.operands, pairs, strict=True):
+            if differs(host, device):
+                found.append(f"{shown(operands)}: {host} on the host, {device} on the device")
+    assert not found, f"{len(found)} of {name}:\n" + "\n".join(found[:5])
+    if name not in SELDOM_FIT:
+        assert toy.counts["kernel"] > 0, "nothing was computed on the device"
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_one_hot_rows_are_made_there(toy: ToyDevice, axis: int) -> None:
+    def made(device: str) -> Any:
+        with tf.Graph().as_default(), tf.device(device):
+            indices = tf.placeholder(tf.int64, [2, 2])
+            rows = tf.one_hot(indices, 3, 2.0, -1.0, axis=axis)
+            with tf.Session() as session:
+                return session.run(rows, {indices: [[0, 2], [-1, 3]]})
+
+    np.testing.assert_array_equal(made("/device:TOY:0"), made("/cpu:0"))
+    assert toy.counts["kernel"] == 1
+
+
+def test_the_page_lists_all_of_them() -> None:
+    text = devices.PAGE.read_text()
+    assert text == devices.page(text), "run scripts/devices.py"

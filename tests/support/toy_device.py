@@ -1,0 +1,73 @@
+"""A device that is no host: arrays of array-api-strict, which NumPy refuses, as /device:TOY:0 and so on.
+
+It counts what is copied to and from it, and what it computes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import array_api_strict
+import numpy as np
+
+from headrace.run.devices import table
+from headrace.run.devices.device import NUMBERS, Device
+
+DEVICES = ("device1", "device2")
+
+
+class ToyDevice(Device):
+    """One of two; `counts` has "put", "get" and "kernel"."""
+
+    xp = array_api_strict
+    dtypes = NUMBERS - {"float16"}
+    description = "array-api-strict"
+    memory_bytes = 1 << 20
+
+    def __init__(self, number: int, type: str = "TOY") -> None:
+        self.type = type
+        self.counts: Counter[str] = Counter()
+        self._place = array_api_strict.Device(DEVICES[number])
+
+    def put(self, value: Any) -> Any:
+        """See `Device`."""
+        assert isinstance(value, np.ndarray | np.generic), type(value)
+        self.counts["put"] += 1
+        return array_api_strict.asarray(np.array(value), device=self._place)
+
+    def get(self, value: Any) -> Any:
+        """See `Device`."""
+        assert value.device == self._place
+        self.counts["get"] += 1
+        host = array_api_strict.Device("CPU_DEVICE")
+        return np.array(np.asarray(value.to_device(host)))
+
+    def bound(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """See `Device`."""
+
+        def run(*inputs: Any) -> Any:
+            found = kernel(*inputs)
+            values = found if isinstance(found, list | tuple) else [found]
+            for value in values:
+                assert value.device == self._place, "a result is not where it was computed"
+            self.counts["kernel"] += 1
+            return found
+
+        return run
+
+
+@contextmanager
+def toy_devices(count: int = 2, type: str = "TOY") -> Iterator[list[ToyDevice]]:
+    """Have so many of them, in sessions and servers that begin meanwhile."""
+    devices = [ToyDevice(number, type) for number in range(count)]
+    before = table.register(table.Kind(type, lambda: count, devices.__getitem__))
+    try:
+        yield devices
+    finally:
+        if before is None:
+            table.unregister(type)
+        else:
+            table.register(before)

@@ -1,0 +1,220 @@
+"""GPUs by way of XLA: what ops give there, placement, towers, what is kept by whom."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.graph.registry import OPS
+from headrace.ops._portable.table import array_kernels
+from headrace.run.devices import gpus
+from tests.ops.operands import recipes
+from tests.ops.test_operands import shown
+from tests.ops.test_portable import NAMES, ON_HOST_ALONE, differs, outcomes
+
+GPU = "/gpu:0"
+SOFT = tf.ConfigProto(allow_soft_placement=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_op_gives_on_a_gpu_what_it_gives_on_the_host(name: str) -> None:
+    found = []
+    for recipe in recipes(OPS[name], 16):
+        if ON_HOST_ALONE & {kind.name for kind in recipe.types}:
+            continue
+        pairs = zip(outcomes(recipe, "/cpu:0"), outcomes(recipe, GPU), strict=True)
+        for operands, (host, device) in zip(recipe.operands, pairs, strict=True):
+            if differs(host, device):
+                found.append(f"{shown(operands)}: {host} on the host, {device} on the GPU")
+    assert not found, f"{len(found)} of {name}:\n" + "\n".join(found[:5])
+
+
+def placed(*tensors: tf.Tensor, config: tf.ConfigProto = SOFT) -> list[str]:
+    """Where nodes of a step ran."""
+    metadata = tf.RunMetadata()
+    with tf.Session(config=config) as session:
+        session.run(
+            tensors,
+            options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
+            run_metadata=metadata,
+        )
+    where = {
+        node.node_name: device.device.rpartition("/device:")[2]
+        for device in metadata.step_stats.dev_stats
+        for node in device.node_stats
+    }
+    return [where[tensor.op.name] for tensor in tensors]
+
+
+def test_what_has_a_kernel_goes_to_a_gpu_by_itself() -> None:
+    with tf.Graph().as_default():
+        x = tf.placeholder_with_default(np.ones((2, 2), np.float32), [2, 2])
+        product = tf.matmul(x, x)
+        text = tf.as_string(product)
+        assert placed(product, text) == ["GPU:0", "CPU:0"]
+
+
+def test_devices_say_what_they_are() -> None:
+    assert tf.test.gpu_device_name() == "/device:GPU:0"
+    assert tf.test.is_gpu_available()
+    with tf.Session() as session:
+        found = [each for each in session.list_devices() if each.device_type == "GPU"]
+    assert len(found) == gpus.count()
+    with tf.Session(config=tf.ConfigProto(device_count={"GPU": 0})) as session:
+        assert {each.device_type for each in session.list_devices()} == {"CPU"}
+
+
+def test_64_bits_are_kept_and_jax_keeps_its_settings() -> None:
+    import jax
+
+    with tf.Graph().as_default(), tf.device(GPU):
+        x = tf.placeholder(tf.float64, [])
+        y = tf.exp(x) + 1e-12
+        with tf.Session() as session:
+            found = session.run(y, {x: 1.0})
+    assert found == pytest.approx(np.exp(1.0) + 1e-12, rel=1e-15)
+    assert jax.numpy.ones(2).dtype == np.float32 if not jax.config.jax_enable_x64 else True
+
+
+def test_towers_average_their_gradients() -> None:
+    """As programs share the GPUs of a host: variables on the CPU, a tower on each GPU."""
+
+    def weights_after(devices: list[str]) -> Any:
+        with tf.Graph().as_default():
+            rows = np.linspace(-1, 1, 32).reshape(8, 4).astype(np.float32)
+            with tf.device("/cpu:0"):
+                weights = tf.get_variable("w", initializer=np.ones((4, 1), np.float32))
+            optimizer, towers = tf.train.GradientDescentOptimizer(0.1), []
+            for number, device in enumerate(devices):
+                part = rows[number * 8 // len(devices) : (number + 1) * 8 // len(devices)]
+                with tf.device(device):
+                    loss = tf.reduce_mean(tf.square(tf.matmul(tf.constant(part), weights) - 1.0))
+                    towers.append(optimizer.compute_gradients(loss, [weights]))
+            with tf.device("/cpu:0"):
+                mean = tf.add_n([tower[0][0] for tower in towers]) / float(len(towers))
+                train = optimizer.apply_gradients([(mean, weights)])
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                for _ in range(5):
+                    session.run(train)
+                return session.run(weights)
+
+    np.testing.assert_allclose(
+        weights_after(["/gpu:0", "/gpu:1"] if gpus.count() > 1 else [GPU, GPU]),
+        weights_after(["/cpu:0", "/cpu:0"]),
+        1e-5,
+    )
+
+
+def test_a_whole_model_trains_on_a_gpu() -> None:
+    def losses(device: str) -> list[float]:
+        with tf.Graph().as_default(), tf.device(device):
+            tf.set_random_seed(3)
+            images = tf.constant(np.linspace(0, 1, 8 * 36).reshape(8, 6, 6, 1), tf.float32)
+            labels = tf.constant([0, 1] * 4)
+            hidden = tf.layers.conv2d(images, 4, 3, activation=tf.nn.relu)
+            hidden = tf.layers.max_pooling2d(hidden, 2, 2)
+            logits = tf.layers.dense(tf.layers.flatten(hidden), 2)
+            loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
+            train = tf.train.AdamOptimizer(0.01).minimize(loss)
+            with tf.Session(config=SOFT) as session:
+                session.run(tf.global_variables_initializer())
+                return [session.run([loss, train])[0] for _ in range(10)]
+
+    np.testing.assert_allclose(losses(GPU), losses("/cpu:0"), 1e-4)
+
+
+# -- processes --------------------------------------------------------------------------------------
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+
+
+def test_jax_is_not_imported_where_there_is_nothing_for_it() -> None:
+    program = (
+        "import sys, headrace as tf\n"
+        "with tf.Session() as session: session.run(tf.constant(1.0) + 1.0)\n"
+        "assert 'jax' not in sys.modules"
+    )
+    done = run(program, HEADRACE_GPUS="")
+    if gpus.stand_ins():
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_number_that_is_none_is_refused() -> None:
+    done = run("import headrace as tf; tf.Session()", HEADRACE_GPUS="many")
+    assert "InvalidArgumentError" in done.stderr
+    assert "HEADRACE_GPUS='many'" in done.stderr
+
+
+def test_jax_that_was_there_before_is_said_to_have_too_few() -> None:
+    program = (
+        "import jax; jax.devices(); import headrace as tf; print(len(tf.Session().list_devices()))"
+    )
+    done = run(program, HEADRACE_GPUS="3", XLA_FLAGS="")
+    if gpus.stand_ins():
+        assert "xla_force_host_platform_device_count=3" in done.stderr, done.stderr
+        assert done.stdout.strip() == "2"
+
+
+def test_a_broken_jax_is_one_warning_and_cpus(tmp_path: Any) -> None:
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax/__init__.py").write_text("raise RuntimeError('no driver')")
+    program = "import headrace as tf; print(len(tf.Session().list_devices()))"
+    done = run(program, HEADRACE_GPUS="2", PYTHONPATH=str(tmp_path))
+    assert done.stdout.strip() == "1", done.stderr
+    assert done.stderr.count("no driver") == 1
+
+
+def _run_in_child(queue: Any) -> None:
+    with tf.Graph().as_default(), tf.device(GPU):
+        x = tf.placeholder(tf.float32, [])
+        try:
+            with tf.Session() as session:
+                queue.put(float(session.run(tf.exp(x), {x: 0.0})))
+        except errors.OpError as error:
+            queue.put(f"{type(error).__name__}: {error.message}")
+
+
+@pytest.mark.filterwarnings("ignore:os.fork")
+def test_a_forked_process_is_told_so() -> None:
+    with tf.Graph().as_default(), tf.device(GPU), tf.Session() as session:
+        session.run(tf.exp(tf.placeholder_with_default(0.0, [])))
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_run_in_child, args=(queue,))
+    child.start()
+    found = queue.get(timeout=60)
+    child.join(60)
+    assert "forked" in str(found), found
+
+
+def test_the_log_says_where_nodes_are(caplog: pytest.LogCaptureFixture) -> None:
+    with tf.Graph().as_default(), tf.device(GPU):
+        x = tf.exp(tf.placeholder_with_default(0.0, []), name="there")
+        with (
+            caplog.at_level(logging.INFO, "headrace"),
+            tf.Session(config=tf.ConfigProto(log_device_placement=True)) as session,
+        ):
+            session.run(x)
+    assert "there: (Exp): /job:localhost/replica:0/task:0/device:GPU:0" in caplog.text
+
+
+def test_every_array_kernel_has_been_looked_at() -> None:
+    assert len(array_kernels()) > 100
