@@ -103,6 +103,12 @@ def nodes_of(device: str, lines: list[str]) -> set[str]:
     return set(line.removeprefix(device).split(", "))
 
 
+def test_towers_train_where_there_are_no_gpus(run_example: Run) -> None:
+    where, first, last = run_example("towers")
+    assert where == "towers on device:CPU:0 and device:CPU:0"
+    assert float(last.split()[-1]) < float(first.split()[-1]) / 2
+
+
 @pytest.mark.parametrize("program", ["csv_to_batches", "dataset_from_csv"])
 @pytest.mark.parametrize("remote", [False, True], ids=["in this process", "on a server"])
 def test_csv_becomes_batches(served: Serve, run_example: Run, remote: bool, program: str) -> None:

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,17 @@ def test_towers_average_their_gradients() -> None:
         weights_after(["/cpu:0", "/cpu:0"]),
         1e-5,
     )
+
+
+def test_the_example_of_towers_has_one_on_each_gpu() -> None:
+    program = Path(__file__).resolve().parents[2] / "examples" / "towers.py"
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=True
+    )
+    where, first, last = done.stdout.splitlines()
+    if gpus.count() > 1:
+        assert where == "towers on device:GPU:0 and device:GPU:1"
+    assert float(last.split()[-1]) < float(first.split()[-1]) / 2
 
 
 def test_a_whole_model_trains_on_a_gpu() -> None:

@@ -65,9 +65,10 @@ def _has_jax() -> bool:
     if not found:
         import logging  # which few processes need for this
 
-        logging.getLogger("headrace").warning(
-            "there are GPUs, or %s is set, but no JAX: pip install 'headrace[xla]' (with jax[cuda12] on hosts with "
-            "CUDA); until then there are CPUs only",
-            STAND_INS,
+        level = logging.WARNING if os.environ.get(STAND_INS) else logging.INFO
+        logging.getLogger("headrace").log(
+            level,
+            "there is no JAX for GPUs: pip install 'headrace[xla]' (on hosts with CUDA jax[cuda12], too); until then "
+            "there are CPUs only",
         )
     return found
