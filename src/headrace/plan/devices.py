@@ -77,9 +77,7 @@ def may_be_on(op: Operation, device: str, asked: bool) -> bool:
         return False
     if array_kernel(op) is not None or not _ANYWHERE.isdisjoint(op.traits):
         return True
-    if (
-        not op.inputs and not op.outputs and STATEFUL not in op.traits
-    ):  # it is waited for, and no more
+    if not (op.inputs or op.outputs or STATEFUL in op.traits):  # it is waited for, and no more
         return True
     return asked and (DRAWS in op.traits or _DOES_MORE.isdisjoint(op.traits))
 
