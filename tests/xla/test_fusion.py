@@ -168,6 +168,21 @@ def test_shapes_that_keep_changing_are_not_compiled_for_ever(fused: Callable[[],
             np.testing.assert_allclose(found, found[0])
 
 
+def test_a_form_that_was_chosen_is_left_when_shapes_keep_changing(fused: Callable[[], int]) -> None:
+    x = tf.placeholder(tf.float32, [None])
+    y = chain(x, 4)
+    with tf.Session() as session:
+        warm(session, y, {x: [1.0]})
+        assert fused() > 0
+        for size in range(2, 2 + MOST_FORMS):
+            session.run(y, {x: np.ones(size)})
+            assert compiler.wait(COMPILED_WITHIN_S)
+        before = fused()
+        for _ in range(3):
+            session.run(y, {x: [1.0]})
+        assert fused() == before
+
+
 def test_a_traced_step_lists_every_node() -> None:
     x = tf.placeholder(tf.float32, [])
     y = chain(x, 5)

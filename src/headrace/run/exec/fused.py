@@ -19,14 +19,15 @@ MOST_FORMS: Final = 8
 class FusedKernel:
     """function: (array namespace, arrays…) -> (results, whether they hold; None: they do).  given: which it takes.
 
-    fell_back: how often it was not ready, or what it requires did not hold.
+    fell_back: how often it was not ready, or what it requires did not hold.  on_hopeless: called when it keeps meeting
+    other shapes.
     """
 
     def __init__(self, function: Callable[..., Any], given: Sequence[int]) -> None:
         self._function, self._given = function, tuple(given)
         self._forms: dict[Any, Callable[..., Any] | None] = {}
-        self._all = list(given) == list(range(len(given)))
         self.fell_back = 0
+        self.on_hopeless: Callable[[], object] = lambda: None
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
         """Its results, which nobody may change; None: it is to be done node by node."""
@@ -36,7 +37,9 @@ class FusedKernel:
         form = self._forms.get(shapes)
         if form is None:
             self.fell_back += 1
-            if shapes not in self._forms and len(self._forms) < MOST_FORMS:
+            if self.hopeless:
+                self.on_hopeless()
+            elif shapes not in self._forms:
                 self._forms[shapes] = None
                 likes = [(value.shape, value.dtype) for value in values]
                 compiler.submit(lambda: self._compile(shapes, likes))

@@ -92,9 +92,13 @@ class Tuner:
         if self._measures and median(self._trials) > _WORTH * median(self._plain):
             self._give_up()
             return
+        assert self._other is not None
+        for kernel in self._other[1]:
+            kernel.on_hopeless = self._give_up
         self.chosen = run
         self.over = True
 
     def _give_up(self) -> None:
-        self._other = None
+        """For good; also of a form that was chosen, and keeps meeting shapes that it is not compiled for."""
+        self._other = self.chosen = None
         self.over = True
