@@ -185,6 +185,44 @@ def test_jax_that_was_there_before_is_said_to_have_too_few() -> None:
         assert done.stdout.strip() == "2"
 
 
+LISTED = """
+import sys, headrace as tf
+options = tf.GPUOptions(visible_device_list=sys.argv[1], allow_growth=True, per_process_gpu_memory_fraction=0.25)
+with tf.Session(config=tf.ConfigProto(gpu_options=options)) as session:
+    found = [each for each in session.list_devices() if each.device_type == "GPU"]
+from headrace.run.devices.table import of_name
+print([of_name(each.name).description.rpartition("device ")[2][:1] for each in found])
+import os
+print(os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"], os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"])
+"""
+
+
+@pytest.mark.parametrize(("visible", "shown"), [("1", "['1']"), ("1,0", "['1', '0']")])
+def test_the_visible_gpus_are_those_of_the_list(visible: str, shown: str) -> None:
+    done = run(LISTED.replace("sys.argv[1]", repr(visible)), HEADRACE_GPUS="2")
+    if gpus.stand_ins():
+        assert done.stdout.splitlines() == [shown, "0.250 false"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("visible", "said"), [("7", "invalid GPU id '7'"), ("one", "Could not parse entry")]
+)
+def test_a_list_of_none_is_refused(visible: str, said: str) -> None:
+    done = run(LISTED.replace("sys.argv[1]", repr(visible)), HEADRACE_GPUS="2")
+    assert said in done.stderr
+    assert "InvalidArgumentError" in done.stderr
+    assert done.returncode == 1
+
+
+def test_options_that_come_too_late_are_a_warning() -> None:
+    program = "import headrace as tf; tf.Session()\n" + LISTED.replace("sys.argv[1]", "'1'")
+    program = program.replace("import os\nprint(os", "import os\n#")
+    done = run(program, HEADRACE_GPUS="2")
+    if gpus.stand_ins():
+        assert "gpu_options come too late" in done.stderr
+        assert done.stdout.strip() == "['0', '1']"
+
+
 def test_a_broken_jax_is_one_warning_and_cpus(tmp_path: Any) -> None:
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax/__init__.py").write_text("raise RuntimeError('no driver')")

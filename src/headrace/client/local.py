@@ -52,7 +52,7 @@ class LocalEngine:
     """An `Engine` in this process."""
 
     def __init__(self, graph: Graph, config: pb.ConfigProto | None) -> None:
-        """Of `config`: device_count, allow_soft_placement, operation_timeout_in_ms,
+        """Of `config`: device_count, gpu_options, allow_soft_placement, operation_timeout_in_ms,
         log_device_placement, intra_op_parallelism_threads, graph_options.optimizer_options.opt_level (L0: every node
         runs, as in traced steps).
         """
@@ -60,7 +60,7 @@ class LocalEngine:
         self._config = config if config is not None else pb.ConfigProto()
         level = self._config.graph_options.optimizer_options.opt_level
         self._optimizes = level >= pb.OptimizerOptions.L1
-        self._devices = device_table.names(_TASK, self._config.device_count)
+        self._devices = device_table.configured(_TASK, self._config)
         self._runtime = Runtime(
             self._devices[0],
             files=Files(named_roots(), "this process"),

@@ -119,9 +119,7 @@ class Server:
         self._pool = GrowingPool(f"headrace {job}:{index}")
         config = definition.default_session_config
         threads = config.intra_op_parallelism_threads
-        self.worker = Worker(
-            task, addresses, self._pool, config.device_count, files, trusting, threads
-        )
+        self.worker = Worker(task, addresses, self._pool, config, files, trusting, threads)
         self.master = Master(self.worker, config)
         if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)

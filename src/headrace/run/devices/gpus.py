@@ -12,7 +12,7 @@ import importlib.util
 import os
 import re
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.base import errors
 from headrace.run.devices.device import Device
@@ -33,6 +33,54 @@ def stand_ins() -> int:
     return int(said)
 
 
+class Options(NamedTuple):
+    """What a ConfigProto's gpu_options say: see there.  They are the process's, as in TensorFlow: the first that say
+    something before a GPU is used hold.
+    """
+
+    visible: tuple[int, ...] | None = None
+    memory_fraction: float = 0.0
+    allow_growth: bool = False
+
+
+_options = Options()
+
+
+def configure(visible_device_list: str, memory_fraction: float, allow_growth: bool) -> None:
+    """Have these options; what comes too late is a warning that says what to set instead.
+
+    Raises InvalidArgument (a list that is none).
+    """
+    global _options
+    visible = None
+    if visible_device_list.strip():
+        try:
+            visible = tuple([int(each) for each in visible_device_list.split(",")])
+        except ValueError:
+            raise errors.invalid_argument(
+                f"Could not parse entry in 'visible_device_list': '{visible_device_list}': it is numbers of GPUs, "
+                "separated by commas"
+            ) from None
+    wanted = Options(visible, memory_fraction, allow_growth)
+    if wanted in (Options(), _options):
+        return
+    from headrace.run.devices import xla
+
+    if xla.in_use():
+        import logging  # which few processes need for this
+
+        logging.getLogger("headrace").warning(
+            "GPUs are in use, so gpu_options come too late: give them to the first session or server, or set "
+            "CUDA_VISIBLE_DEVICES, XLA_PYTHON_CLIENT_MEM_FRACTION and XLA_PYTHON_CLIENT_PREALLOCATE"
+        )
+        return
+    _options = wanted
+    if memory_fraction:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{memory_fraction:.3f}")
+    if allow_growth:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+
 def count() -> int:
     """How many this process has; none without JAX."""
     wanted = stand_ins()
@@ -42,14 +90,14 @@ def count() -> int:
         return 0
     from headrace.run.devices import xla
 
-    return xla.count(wanted)
+    return xla.count(wanted, _options.visible)
 
 
 def make(number: int) -> Device:
     """The GPU of that number."""
     from headrace.run.devices import xla
 
-    return xla.gpu(stand_ins(), number)
+    return xla.gpu(stand_ins(), _options.visible, number)
 
 
 def _has_entries(place: str) -> bool:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from headrace.base import errors
 from headrace.base.device import DeviceSpec
+from headrace.codec import protos as pb
 from headrace.run.devices import gpus
 from headrace.run.devices.device import HOST, Device
 
@@ -57,11 +58,23 @@ def _forget(type: str) -> None:
     of_name.cache_clear()
 
 
+def configured(task: str, config: pb.ConfigProto) -> list[str]:
+    """As `names`, of a session's or server's ConfigProto, whose gpu_options are heeded.
+
+    Raises InvalidArgument (gpu_options that say nothing that there is).
+    """
+    options = config.gpu_options
+    if options.ByteSize():
+        fraction = options.per_process_gpu_memory_fraction
+        gpus.configure(options.visible_device_list, fraction, options.allow_growth)
+    return names(task, config.device_count)
+
+
 def names(task: str, counts: Mapping[str, int]) -> list[str]:
     """Full names of the devices of a task: its CPUs, then the others.
 
-    counts: how many a session's or server's ConfigProto.device_count allows of a type; 0 is as good as not said for
-    CPUs, of which there is one then, and means none of the others.
+    counts: how many ConfigProto.device_count allows of a type; 0 is as good as not said for CPUs, of which there is one
+    then, and means none of the others.
     """
     found = [f"{task}/device:CPU:{index}" for index in range(counts.get("CPU", 0) or 1)]
     for kind in list(_kinds.values()):

@@ -27,6 +27,11 @@ _FLAG = "--xla_force_host_platform_device_count"
 _log = logging.getLogger("headrace")
 
 
+def in_use() -> bool:
+    """Whether JAX has been asked for devices by this module."""
+    return _devices.cache_info().currsize > 0
+
+
 @cache
 def _devices(stand_ins: int) -> Sequence[Any]:
     """JAX's devices that are GPUs here; none where JAX cannot be used."""
@@ -59,14 +64,31 @@ def _devices(stand_ins: int) -> Sequence[Any]:
     return tuple(found[:stand_ins] if stand_ins else found)
 
 
-def count(stand_ins: int) -> int:
-    """How many GPUs there are, or so many stand-ins."""
-    return len(_devices(stand_ins))
+Visible = tuple[int, ...] | None
+"""Numbers of JAX's devices, in the order in which they are numbered here; None: all."""
 
 
-def gpu(stand_ins: int, number: int) -> Device:
+def _seen(stand_ins: int, visible: Visible) -> Sequence[Any]:
+    """Those that programs are to see.  Raises InvalidArgument."""
+    found = _devices(stand_ins)
+    if visible is None:
+        return found
+    for number in visible:
+        if not 0 <= number < len(found):
+            raise errors.invalid_argument(
+                f"'visible_device_list' listed an invalid GPU id '{number}' but visible device count is {len(found)}"
+            )
+    return [found[number] for number in visible]
+
+
+def count(stand_ins: int, visible: Visible) -> int:
+    """How many GPUs there are, or stand-ins, of which there are so many."""
+    return len(_seen(stand_ins, visible))
+
+
+def gpu(stand_ins: int, visible: Visible, number: int) -> Device:
     """One of them."""
-    return Gpu(_devices(stand_ins)[number], stand_ins > 0)
+    return Gpu(_seen(stand_ins, visible)[number], stand_ins > 0)
 
 
 class Gpu(Device):

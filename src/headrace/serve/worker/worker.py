@@ -13,7 +13,6 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from headrace.base import errors
@@ -64,18 +63,18 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
         task: str,
         peers_of: Mapping[str, str],
         pool: Any,
-        device_count: Mapping[str, int] = MappingProxyType({}),
+        config: pb.ConfigProto | None = None,
         files: Files = ANYWHERE,
         trusting: Security | None = None,
         threads: int = 0,
     ) -> None:
-        """peers_of: addresses (host:port) of all tasks of the cluster by name.  device_count: see `run.devices.table`.
+        """peers_of: addresses (host:port) of all tasks of the cluster by name.  config: see `run.devices.table`.
 
         files: those that graphs may use here.  trusting: what is shown to other tasks.
         threads: that share a large operation, the step's own included; 0 for as many as there are processors.
         """
         self.task = task
-        self.devices = device_table.names(task, device_count)
+        self.devices = device_table.configured(task, config or pb.ConfigProto())
         self.incarnation = secrets.randbits(64) | 1
         self.clock_ns = time.time_ns
         self.runtime = Runtime(self.devices[0], files=files, workers=WorkerPool(threads))
