@@ -19,7 +19,7 @@ import numpy as np
 from headrace.base import dtypes
 from headrace.base.traits import OF_SHAPE, SNAPSHOTS, TAKES_REFS
 from headrace.graph.tensor import Tensor
-from headrace.plan.ir import Instr, Step
+from headrace.plan.ir import NODE, Instr, Step
 from headrace.plan.rules.group import Group, Match, joined, replaced
 from headrace.run.exec.instructions import Kernel
 
@@ -73,7 +73,9 @@ def _have_shapes(instr: Instr, step: Step) -> bool:
 
 def _only_computes(instr: Instr) -> bool:
     spec = instr.op.spec
-    if spec is None or spec.kernel is None or not spec.foldable or instr.controls:
+    if instr.what != NODE or spec is None or spec.kernel is None or not spec.foldable:
+        return False
+    if instr.controls:
         return False
     if not instr.inputs or not instr.outputs or spec.takes_ctx or spec.takes_ref:
         return False

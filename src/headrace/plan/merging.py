@@ -4,6 +4,8 @@ Two nodes are equal if they are of one op that only computes, with equal attrs a
 else.  An Identity is equal to what it is of.  What depends on when it runs is left alone: what reads variables or may
 alias them, state, random numbers.  So only a trace could tell (traced steps have every node), and an error, which the
 earlier node raises for both: it would have been the first to raise it anyway.
+In a step with branches and loops this is done once these are instructions, to what is outside of them: values that they
+take keep their numbers.
 Called by: plan.passes.  Threads: any.
 """
 
@@ -12,19 +14,23 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.base.dtypes import DType
 from headrace.base.traits import CONST, KEEPS_REFS, SNAPSHOTS, TAKES_REFS
 from headrace.graph.const_value import const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
-from headrace.plan.ir import Instr, Step, Values
+from headrace.plan.ir import BRANCH, DECIDE, LOOP, NOTHING, Instr, Step, Values
 
 _OF_REFERENCES = frozenset((KEEPS_REFS, TAKES_REFS, SNAPSHOTS))
+_OPAQUE = frozenset((BRANCH, LOOP, DECIDE))
 _LARGEST_CONSTANT = 64  # bytes; larger ones are not worth comparing
 
 
 def merge(step: Step) -> Step:
-    """Equal nodes become one, under the name of the first."""
+    """Equal nodes become one, under the name of the first; in a step with branches and loops, those outside of them."""
     values = step.values
+    fixed = _fixed(step) if step.nests else NOTHING
+    alike: dict[Any, int] = {}  # constants that were loaded, by what they are
     same: dict[int, int] = {}
     known: dict[Any, int] = {}
     comparable: dict[str, OpSpec | None] = {}
@@ -32,10 +38,14 @@ def merge(step: Step) -> Step:
     place: dict[int, int] = {}  # of who gives a value
     others: dict[int, list[Operation]] = {}  # nodes that one stands for beside its own, by place
     for instr in step.code:
+        if instr.what in _OPAQUE:
+            code.append(instr)
+            continue
         if same and not same.keys().isdisjoint(instr.inputs):
             instr = instr.changed(inputs=tuple([same.get(v, v) for v in instr.inputs]))
         op = instr.op
-        if KEEPS_REFS in op.traits and _is_value(instr.inputs[0], values):
+        free = fixed.isdisjoint(instr.outputs)
+        if free and KEEPS_REFS in op.traits and _is_value(instr.inputs[0], values):
             same[instr.outputs[0]] = instr.inputs[0]
             if instr.inputs[0] in place:
                 others.setdefault(place[instr.inputs[0]], []).append(op)
@@ -45,10 +55,10 @@ def merge(step: Step) -> Step:
         spec = comparable[op.type]
         key = None
         if spec is not None and not instr.controls:
-            key = _constant(op) if CONST in op.traits else _computation(instr, spec, step)
+            key = _constant(op) if CONST in op.traits else _computation(instr, spec, step, alike)
         if key is not None:
             first = known.setdefault(key, len(code))
-            if first < len(code):
+            if first < len(code) and free:
                 same.update(zip(instr.outputs, code[first].outputs, strict=True))
                 others.setdefault(first, []).append(op)
                 continue
@@ -73,29 +83,48 @@ def _is_comparable(spec: OpSpec | None) -> bool:
 
 
 def _constant(op: Operation) -> Any:
-    value = const_array(op)
-    if value.nbytes > _LARGEST_CONSTANT or value.dtype.hasobject:
+    return _content(const_array(op), op.attrs["dtype"])
+
+
+def _content(value: Any, dtype: DType) -> Any:
+    """What tells a constant from others; None for one that is too large."""
+    if value.nbytes > _LARGEST_CONSTANT:
         return None
-    return value.dtype.str, op.attrs["dtype"], value.shape, value.tobytes()
+    held: Any = value.tobytes()
+    if value.dtype.hasobject:
+        held = tuple(value.reshape(-1).tolist())
+        if sum(map(len, held)) > _LARGEST_CONSTANT:
+            return None
+    return value.dtype.str, dtype, value.shape, held
 
 
-def _computation(instr: Instr, spec: OpSpec, step: Step) -> Any:
+def _first_alike(value: int, values: Values, alike: dict[Any, int]) -> int:
+    """The first of the constants that are what this one is; other values as they are."""
+    known = values.constants.get(value)
+    content = None if known is None else _content(known, values.tensor(value).dtype)
+    return value if content is None else alike.setdefault(content, value)
+
+
+def _fixed(step: Step) -> frozenset[int]:
+    """What branches, loops and decisions take: steps inside of them know it by its number."""
+    return NOTHING.union(*[instr.inputs for instr in step.code if instr.what in _OPAQUE])
+
+
+def _computation(instr: Instr, spec: OpSpec, step: Step, alike: dict[Any, int]) -> Any:
+    values = step.values
     if not instr.inputs or not instr.outputs:
         return None
     for value in instr.inputs:
-        if not _is_value(value, step.values):
+        if not _is_value(value, values):
             return None
-    where = step.request.placed.get(instr.op)
+    where, inputs = step.request.placed.get(instr.op), instr.inputs
+    if not values.constants.keys().isdisjoint(inputs):
+        inputs = tuple([_first_alike(value, values, alike) for value in inputs])
     if not spec.kernel_attrs:
-        return spec.name, where, instr.inputs
+        return spec.name, where, inputs
     attrs = instr.op.attrs
     try:
-        key = (
-            spec.name,
-            where,
-            instr.inputs,
-            *[_hashable(attrs[name]) for name in spec.kernel_attrs],
-        )
+        key = spec.name, where, inputs, *[_hashable(attrs[name]) for name in spec.kernel_attrs]
         hash(key)
     except TypeError:
         return None

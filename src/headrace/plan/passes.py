@@ -70,6 +70,11 @@ def _optimized(kind: Kind) -> bool:
     return kind.optimize and not kind.nests
 
 
+def _outside(kind: Kind) -> bool:
+    """As `_optimized`, once it is known what runs in a branch or a loop."""
+    return kind.optimize and kind.nests
+
+
 def _straight(kind: Kind) -> bool:
     """On the host, where all nodes of the step run."""
     return kind.optimize and kind.host and not kind.nests
@@ -85,7 +90,9 @@ def _fuses(kind: Kind) -> bool:
 
 
 def _together(kind: Kind) -> bool:
-    """Nodes that run as one do so on the host, within a branch or the body of a loop too."""
+    """Nodes that run as one do so on the host, within a branch or the body of a loop too; what follows from shapes is
+    remembered outside of them.
+    """
     return kind.optimize and kind.host
 
 
@@ -93,7 +100,8 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("merge", merge, invariants.check_values, _optimized),
     Pass("fold", fold, invariants.check_values, _always),
     Pass("nest", nest, invariants.check_nested, _nests),
-    Pass("shapes", memoize_shapes, invariants.check_values, _straight),
+    Pass("merge outside", merge, invariants.check_values, _outside),
+    Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
     Pass("fuse", fuse, invariants.check_groups, _fuses),

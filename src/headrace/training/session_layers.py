@@ -357,7 +357,11 @@ class HookedSession(WrappedSession):
             self._ready_for = asked
             self._ready.clear()
             return None
-        key = (list, *fetches) if type(fetches) is list else fetches
+        key = fetches
+        if type(fetches) is list:
+            key = (list, *fetches)
+        elif type(fetches) is dict:
+            key = (dict, *fetches.items())
         try:
             call = self._ready.get(key)
         except TypeError:

@@ -28,8 +28,8 @@ class Malformed(Exception):
 
 
 def _integers(fields: Fields, careful: bool, dtype: DType) -> Array:
-    numbers = list(map(parse_int if careful else int, fields))
-    wide = np.array(numbers, np.int64)  # raises OverflowError
+    numbers = map(parse_int if careful else int, fields)
+    wide = np.fromiter(numbers, np.int64, len(fields))  # raises OverflowError
     if dtype is dtypes.int32 and wide.size:
         narrow = wide.astype(np.int32)
         if not np.array_equal(narrow, wide):

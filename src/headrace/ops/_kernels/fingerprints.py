@@ -3,12 +3,13 @@
 The strings lie end to end in one buffer, and what is a word of 8 bytes of each is one array operation.  Numbers are
 uint64 and wrap.  The bits are those of the public definitions (farmhash.cc of google/farmhash; Aumasson and Bernstein,
 "SipHash", 2012; MurmurHash2.cpp of aappleby/smhasher), which TensorFlow uses.
-Called by: ops.string, ops.sparse.  Threads: pure functions.
+Called by: ops.string, ops.sparse.  Threads: any; who remembers more strings takes a lock, who looks for them none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def _u(value: int) -> np.uint64:
 
 
 _K0, _K1, _K2 = _u(0xC3A5C85C97CB3127), _u(0xB492B66FBE98F273), _u(0x9AE16A3B2F90404F)
-_MURMUR = _u(0xC6A4A7935BD1E995)
+_MURMUR, _47 = _u(0xC6A4A7935BD1E995), _u(47)
 _SEED_OF_HASH64 = _u(0xDECAFCAFFE)
 
 
@@ -57,7 +58,7 @@ def _turned(x: Array, by: int) -> Array:
 
 
 def _mixed(x: Array) -> Array:
-    found: Array = x ^ (x >> _u(47))
+    found: Array = x ^ (x >> _47)
     return found
 
 
@@ -66,27 +67,71 @@ def _two(u: Array, v: Array, mul: Array) -> Array:
     return _mixed((v ^ a) * mul) * mul
 
 
+_MOST_KNOWN = 1 << 14  # strings
+_LONGEST_KNOWN = 64  # bytes
+
+
+class _Known:
+    """Fingerprint64 of strings that repeat: the words of a feature are few.  place: of each among the prints."""
+
+    def __init__(self) -> None:
+        self.place: dict[bytes, int] = {}
+        self.prints = np.empty(_MOST_KNOWN, np.uint64)
+        self._lock = threading.Lock()
+
+    def add(self, strings: Sequence[bytes], prints: Array) -> bool:
+        """Remember them; False if there is no room."""
+        with self._lock:
+            place = self.place
+            for string, value in zip(strings, prints, strict=True):
+                if len(string) <= _LONGEST_KNOWN and string not in place:
+                    if len(place) == _MOST_KNOWN:
+                        return False
+                    self.prints[len(place)] = value  # before anybody can find it
+                    place[string] = len(place)
+        return True
+
+
+_known = _Known()
+
+
 def farm(strings: Sequence[bytes]) -> Array:
-    """Fingerprint64 of each, uint64 [n]."""
+    """Fingerprint64 of each, uint64 [n].  Those of short strings that repeat are remembered."""
+    global _known
+    count = len(strings)
+    if count > _MOST_KNOWN:
+        return _farm(strings)
+    known = _known
+    try:
+        return known.prints[np.fromiter(map(known.place.__getitem__, strings), np.intp, count)]
+    except KeyError:
+        pass
+    place = {string: at for at, string in enumerate(dict.fromkeys(strings))}
+    if 2 * len(place) > count:
+        return _farm(strings)
+    different = list(place)
+    prints = _farm(different)
+    if not known.add(different, prints):
+        _known = _Known()
+    found: Array = prints[np.fromiter(map(place.__getitem__, strings), np.intp, count)]
+    return found
+
+
+def _farm(strings: Sequence[bytes]) -> Array:
+    """Fingerprint64 of each, computed."""
     packed = Packed(strings)
     out = np.empty(len(strings), np.uint64)
     lengths = packed.lengths
+    shortest, longest = int(lengths.min(initial=_HUGE)), int(lengths.max(initial=0))
     with np.errstate(over="ignore"):
-        bounds = (
-            (0, 0, _none),
-            (1, 3, _few),
-            (4, 7, _quarter),
-            (8, 16, _half),
-            (17, 32, _medium),
-            (33, 64, _long),
-            (65, None, _very_long),
-        )
-        for low, high, function in bounds:
-            inside = lengths >= low if high is None else (lengths >= low) & (lengths <= high)
-            chosen = np.flatnonzero(inside)
+        for low, high, function in _BY_LENGTH:
+            if high < shortest or longest < low:
+                continue
+            if low <= shortest and longest <= high:
+                return function(packed, packed.starts, lengths)
+            chosen = np.flatnonzero((lengths >= low) & (lengths <= high))
             if len(chosen):
-                starts, sizes = packed.starts[chosen], lengths[chosen]
-                out[chosen] = function(packed, starts, sizes)
+                out[chosen] = function(packed, packed.starts[chosen], lengths[chosen])
     return out
 
 
@@ -183,12 +228,29 @@ def _round(packed: Packed, at: Array, state: Array, mul: Any, nine: np.uint64) -
     return np.stack([z, y, x, *v, *w])
 
 
+_HUGE = (1 << 63) - 1
+_BY_LENGTH: Sequence[tuple[int, int, Callable[[Packed, Array, Array], Array]]] = (
+    (0, 0, _none),
+    (1, 3, _few),
+    (4, 7, _quarter),
+    (8, 16, _half),
+    (17, 32, _medium),
+    (33, 64, _long),
+    (65, _HUGE, _very_long),
+)
+
+
 def joined(one: Array, other: Array) -> Array:
     """One number for two, uint64 [n]: how fingerprints of parts make that of the whole."""
-    with np.errstate(over="ignore"):
-        found = one ^ _MURMUR
-        found = found ^ (_mixed(other * _MURMUR) * _MURMUR)
-        return _mixed(_mixed(found * _MURMUR) * _MURMUR)
+    found = other * _MURMUR
+    found ^= found >> _47
+    found *= _MURMUR
+    found ^= one
+    found ^= _MURMUR
+    for _ in range(2):
+        found *= _MURMUR
+        found ^= found >> _47
+    return found
 
 
 # -- MurmurHash64A ----------------------------------------------------------------------------

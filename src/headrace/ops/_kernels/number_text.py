@@ -44,7 +44,7 @@ def doubles(fields: Fields, careful: bool) -> Array:
     """float64; with `careful` underscores are no part of a number.  Raises ValueError."""
     if not careful:
         try:
-            return np.array(list(map(float, fields)), np.float64)
+            return np.fromiter(map(float, fields), np.float64, len(fields))
         except ValueError:
             pass  # a hexadecimal number perhaps, which Python's float does not read
     return np.array([parse_float(field) for field in fields], np.float64)
@@ -58,8 +58,8 @@ def singles(fields: Fields, careful: bool) -> Array:
     wide = doubles(fields, careful)
     with np.errstate(over="ignore"):
         narrow: Array = wide.astype(np.float32)
-    if fields and max(map(len, fields)) > _SAFE_DIGITS:
-        ties = (wide.view(np.int64) & 0x1FFFFFFF) == 0x10000000
+    ties = (wide.view(np.int64) & 0x1FFFFFFF) == 0x10000000
+    if ties.any() and max(map(len, fields)) > _SAFE_DIGITS:
         for at in np.flatnonzero(ties & np.isfinite(wide)).tolist():
             word = fields[at].strip()
             if _DECIMAL.match(word):

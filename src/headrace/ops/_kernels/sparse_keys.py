@@ -58,3 +58,8 @@ def places_in_runs(starts: Array, count: int) -> Array:
     lengths = np.diff(np.append(starts, count))
     found: Array = np.arange(count, dtype=np.int64) - np.repeat(starts, lengths)
     return found
+
+
+def is_counting(rows: Array, count: int) -> bool:
+    """Whether rows [n] are 0, 1, … up to count: of a sparse matrix that has one element in each row."""
+    return len(rows) == count and bool((rows == np.arange(count)).all())

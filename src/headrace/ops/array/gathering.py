@@ -326,15 +326,20 @@ def coordinates(indices: Any, sizes: tuple[int, ...], policy: bytes, what: str) 
     """Coordinates as a tuple of arrays, one a dimension, and which of them are bad (None: none is)."""
     depth = indices.shape[-1]
     limits = np.array(sizes[:depth], np.int64)
-    bad = ((indices < 0) | (indices >= limits)).any(axis=-1)
-    if not bad.any():
-        return tuple(np.moveaxis(indices, -1, 0)), None
+    outside = (indices < 0) | (indices >= limits)
+    if not outside.any():
+        return _by_dimension(indices), None
+    bad = outside.any(axis=-1)
     if policy == b"IGNORE":
-        return tuple(np.moveaxis(np.where(bad[..., None], 0, indices), -1, 0)), bad
+        return _by_dimension(np.where(bad[..., None], 0, indices)), bad
     at = np.argwhere(bad)[0].tolist()
     raise errors.invalid_argument(
         f"indices{text(at)} = {indices[tuple(at)].tolist()} does not index into {what} {text(sizes)}"
     )
+
+
+def _by_dimension(indices: Any) -> tuple[Any, ...]:
+    return tuple([indices[..., at] for at in range(indices.shape[-1])])
 
 
 @op(
@@ -362,7 +367,8 @@ def gather_nd_op(xp: Any, params: Any, indices: Any, *, bad_indices_policy: byte
     if depth == 0:
         return np.broadcast_to(params, indices.shape[:-1] + params.shape).copy()
     index, bad = coordinates(indices, params.shape, bad_indices_policy, "param shape")
-    taken = params[(*index, Ellipsis)]
+    # With an Ellipsis what is taken is an array also where it is one element.
+    taken = params[index] if indices.ndim > 1 else params[(*index, Ellipsis)]
     if bad is not None:
         taken[bad] = b"" if taken.dtype == object else 0
     return taken
@@ -499,7 +505,7 @@ def where_op(xp: Any, input: Any) -> Any:
         )
     if input.dtype.names:
         input = input[input.dtype.names[0]]
-    return np.argwhere(input).astype(np.int64, copy=False)
+    return np.array(input.nonzero(), np.int64).T
 
 
 @of_ragged_by("headrace.ops.array.ragged_taking")

@@ -63,10 +63,13 @@ def one_hot_op(
             )
     if depth < 0:
         raise errors.invalid_argument(f"depth must be non-negative, got: {int(depth)}")
-    hot = np.expand_dims(indices, -1) == np.arange(int(depth))
-    out = np.empty(hot.shape, on_value.dtype)
-    out[...] = off_value
-    out[hot] = on_value
+    hot = np.asarray(indices)[..., np.newaxis] == np.arange(int(depth))
+    if on_value.dtype.kind in "fiub":
+        out = np.where(hot, on_value, off_value)
+    else:
+        out = np.empty(hot.shape, on_value.dtype)
+        out[...] = off_value
+        out[hot] = on_value
     return out if axis in (-1, count) else np.moveaxis(out, -1, axis).copy()
 
 

@@ -47,22 +47,49 @@ class UniqueWithCounts(NamedTuple):
     count: Any
 
 
-def _distinct(x: Any) -> tuple[Any, Any, Any]:
-    """Positions of first occurrences, for each element which of them it equals, and counts."""
+_FEW = 32
+_SPREAD, _CLOSE = 8, 4096
+"""How far apart whole numbers may be, on average or in all, so that an array finds them, and no sort."""
+
+
+def _distinct(x: Any) -> tuple[Any, Any]:
+    """Positions of first occurrences, and for each element which of them it equals."""
     if x.ndim == 1 and x.dtype.isbuiltin == 1 and x.dtype != object:
-        _, first, inverse, counts = np.unique(
-            x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
-        )
-        order = np.argsort(first, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        return first[order], place[inverse.reshape(-1)], counts[order]
+        if x.dtype.kind == "i" and len(x) > _FEW:
+            low, high = int(x.min()), int(x.max())
+            if high - low < max(_SPREAD * len(x), _CLOSE):
+                return _distinct_close(x.astype(np.intp, copy=False) - low, high - low + 1)
+        if x.dtype.kind not in "iub" or len(x) > _FEW:
+            _, first, inverse = np.unique(
+                x, return_index=True, return_inverse=True, equal_nan=False
+            )
+            order = np.argsort(first, kind="stable")
+            place = np.empty_like(order)
+            place[order] = np.arange(len(order))
+            return first[order], place[inverse.reshape(-1)]
     seen: dict[Any, int] = {}
     rows = x.tolist() if x.ndim == 1 else [tuple(row.reshape(-1).tolist()) for row in x]
     index = np.array([seen.setdefault(row, len(seen)) for row in rows], np.int64)
     first = np.full(len(seen), len(rows), np.int64)
     np.minimum.at(first, index, np.arange(len(rows)))
-    return first, index, np.bincount(index, minlength=len(seen))
+    return first, index
+
+
+def _distinct_close(x: Any, limit: int) -> tuple[Any, Any]:
+    """`_distinct` of a vector of numbers in [0, limit)."""
+    places = np.arange(len(x))
+    first = np.full(limit, len(x), np.intp)
+    np.minimum.at(first, x, places)
+    firsts = first[x]
+    news = firsts == places
+    numbers = np.cumsum(news)
+    numbers -= 1
+    return np.flatnonzero(news), numbers[firsts]
+
+
+def _counts(first: Any, index: Any) -> Any:
+    """How often each of the elements occurs."""
+    return np.bincount(index, minlength=len(first))
 
 
 def _check_vector(x: Any, what: str) -> None:
@@ -89,7 +116,7 @@ def unique_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
     Raises InvalidArgument if x is not a vector.
     """
     _check_vector(x, "unique expects")
-    first, index, _ = _distinct(x)
+    first, index = _distinct(x)
     return x[first], index.astype(out_idx.np)
 
 
@@ -103,8 +130,8 @@ def unique_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
 def unique_with_counts_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
     """Unique, and how often each element occurs [k].  Raises as Unique."""
     _check_vector(x, "unique expects")
-    first, index, counts = _distinct(x)
-    return x[first], index.astype(out_idx.np), counts.astype(out_idx.np)
+    first, index = _distinct(x)
+    return x[first], index.astype(out_idx.np), _counts(first, index).astype(out_idx.np)
 
 
 def _axis_shape(c: ShapeContext) -> list[Shape]:
@@ -123,13 +150,14 @@ def _axis_shape(c: ShapeContext) -> list[Shape]:
 
 
 def _along(x: Any, axis: Any) -> tuple[Any, Any, Any]:
+    """The distinct slices, which of them each slice is, and where they occur first."""
     if np.ndim(axis) != 1 or len(axis) > 1 or (not len(axis) and np.ndim(x) != 1):
         raise errors.invalid_argument(
             f"axis must be a vector with one element (none if x is a vector), but is {np.asarray(axis).tolist()}"
         )
     at = checked_axis(axis[0], np.ndim(x)) if len(axis) else 0
-    first, index, counts = _distinct(np.moveaxis(x, at, 0))
-    return np.take(x, first, axis=at), index, counts
+    first, index = _distinct(np.moveaxis(x, at, 0))
+    return np.take(x, first, axis=at), index, first
 
 
 @op(
@@ -157,8 +185,8 @@ def unique_v2_op(xp: Any, x: Any, axis: Any, *, out_idx: DType) -> tuple[Any, ..
 )
 def unique_with_counts_v2_op(xp: Any, x: Any, axis: Any, *, out_idx: DType) -> tuple[Any, ...]:
     """UniqueV2, and how often each slice occurs.  Raises as UniqueV2."""
-    y, index, counts = _along(x, axis)
-    return y, index.astype(out_idx.np), counts.astype(out_idx.np)
+    y, index, first = _along(x, axis)
+    return y, index.astype(out_idx.np), _counts(first, index).astype(out_idx.np)
 
 
 def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Unique:

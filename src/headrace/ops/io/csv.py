@@ -36,6 +36,9 @@ Array = np.ndarray[Any, Any]
 
 # -- records to fields ------------------------------------------------------------------------
 
+_MANY = 32  # records whose delimiters are counted by an array
+_LINE_END = ord("\n")
+
 
 class _Splitter:
     """How records are cut into fields."""
@@ -74,7 +77,7 @@ class _Splitter:
         """The fields of all records, `width` of each.  Raises Malformed."""
         text = b"\n".join(records)
         if not self.select and self._is_plain(text, records):
-            if [record.count(self.delim) for record in records].count(width - 1) != len(records):
+            if not self._have(text, records, width):
                 raise Malformed
             return text.replace(b"\n", self.delim).split(self.delim)
         rows = list(map(self.split, records))
@@ -82,6 +85,16 @@ class _Splitter:
             if len(row) != width:
                 raise Malformed
         return list(itertools.chain.from_iterable(rows))
+
+    def _have(self, text: bytes, records: list[bytes], width: int) -> bool:
+        """Whether each of the plain records, which are lines in `text`, has so many fields."""
+        if len(records) < _MANY:
+            return [record.count(self.delim) for record in records].count(width - 1) == len(records)
+        letters = np.frombuffer(text, np.uint8)
+        marks = letters[(letters == self.delim[0]) | (letters == _LINE_END)]
+        # There is a line end less than there are records, and each has to come after as many delimiters.
+        expected = len(marks) == len(records) * width - 1
+        return expected and bool((marks[width - 1 :: width] == _LINE_END).all())
 
     def _is_plain(self, text: bytes, records: list[bytes]) -> bool:
         """Whether records that are joined to lines in `text` can be split at every delimiter."""

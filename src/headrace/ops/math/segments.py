@@ -23,6 +23,7 @@ from headrace.graph.ragged import of_ragged_by
 from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.sparse_keys import is_counting
 from headrace.ops.array.constants import ones, ones_like, shape_tensor, zeros_like
 from headrace.ops.array.gathering import gather
 from headrace.ops.array.joining import concat
@@ -47,25 +48,32 @@ _NUMBERS = (
     "quint16, uint16, complex128, half, uint32, uint64}"
 )
 
+_FEW_SEGMENTS = 1 << 16
+
 
 def reduced(ufunc: Any, data: Any, ids: Any, count: int, empty: Any) -> Any:
     """out[i] = the `ufunc` reduction of the rows of data whose id is i; `empty` where there is none.
 
     data [n, ...]; ids [n] in [0, count).  out [count, ...], dtype of data.
     """
+    steps = ids[1:] > ids[:-1]
+    once = bool(steps.all())
+    if once and len(ids) == count:
+        return data.copy()
     out = np.empty((count, *data.shape[1:]), data.dtype)
     out[...] = empty
-    if not len(ids):
-        return out
-    steps = ids[1:] > ids[:-1]
-    if steps.all():  # every id once, in order
+    if once:  # in order
         out[ids] = data
         return out
     if (ids[1:] < ids[:-1]).any():
-        order = np.argsort(ids, kind="stable")
+        # Keys of 16 bits are sorted without comparing them.
+        keys = ids.astype(np.uint16) if count <= _FEW_SEGMENTS else ids
+        order = np.argsort(keys, kind="stable")
         ids, data = ids[order], data[order]
         steps = ids[1:] > ids[:-1]
-    starts = np.concatenate([[0], np.flatnonzero(steps) + 1])
+    begins = np.ones(len(ids), bool)
+    begins[1:] = steps
+    starts = np.flatnonzero(begins)
     if data.dtype.isbuiltin == 1:
         out[ids[starts]] = ufunc.reduceat(data, starts, axis=0, dtype=data.dtype)
     else:  # the types of ml_dtypes: summed as float32, rounded once
@@ -78,6 +86,8 @@ def reduced(ufunc: Any, data: Any, ids: Any, count: int, empty: Any) -> Any:
 def means(data: Any, ids: Any, count: int, power: float = 1.0) -> Any:
     """Sums of rows by id, each divided by the number of its rows (to `power`)."""
     sums = reduced(np.add, data, ids, count, 0)
+    if is_counting(ids, count):
+        return sums
     numbers = np.maximum(np.bincount(ids, minlength=count), 1).reshape(-1, *[1] * (data.ndim - 1))
     if sums.dtype.kind in "iu":
         return sums // numbers.astype(sums.dtype)

@@ -19,6 +19,7 @@ from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.fingerprints import farm, joined
+from headrace.ops._kernels.sparse_keys import is_counting
 from headrace.ops.array.constants import constant
 from headrace.ops.math.casting import cast
 from headrace.ops.sparse.cutting import checked_indices
@@ -28,8 +29,8 @@ from headrace.ops.string.strings import scalar_string
 __all__ = ["sparse_cross", "sparse_cross_hashed"]
 
 Array = np.ndarray[Any, Any]
-Column = tuple[Array, Array]
-"""Elements by rows, and how many each row has."""
+Column = tuple[Array, Array | None]
+"""Elements by rows, and how many each row has; None: one."""
 
 _HASH_KEY = 0xDECAFCAFFE
 _INPUTS = "indices: N * int64; values: sparse_types; shapes: N * int64; dense_inputs: dense_types"
@@ -40,8 +41,11 @@ def _shapes(c: ShapeContext) -> list[Shape]:
     return [(None, 2), (None,), (2,)]
 
 
-def _columns(parts: tuple[Any, ...], count: int) -> list[Column]:
-    """The elements of every input, sparse ones first.  Raises InvalidArgument if their rows are not as many."""
+def _columns(parts: tuple[Any, ...], count: int) -> tuple[list[Column], int]:
+    """The elements of every input, sparse ones first, and the number of rows.
+
+    Raises InvalidArgument if their rows are not as many.
+    """
     indices, values, shapes = (parts[at * count : (at + 1) * count] for at in range(3))
     dense = parts[3 * count :]
     if not parts:
@@ -66,14 +70,29 @@ def _columns(parts: tuple[Any, ...], count: int) -> list[Column]:
     found: list[Column] = []
     for at in range(count):
         checked_indices(indices[at], shapes[at])
-        order = np.argsort(indices[at][:, 0], kind="stable")
-        found.append((values[at][order], np.bincount(indices[at][:, 0], minlength=rows)))
-    return found + [(each.reshape(-1), np.full(rows, each.shape[1])) for each in dense]
+        here = indices[at][:, 0]
+        if is_counting(here, rows):
+            found.append((values[at], None))
+            continue
+        order = np.argsort(here, kind="stable")
+        found.append((values[at][order], np.bincount(here, minlength=rows)))
+    for each in dense:
+        width = each.shape[1]
+        found.append((each.reshape(-1), None if width == 1 else np.full(rows, width)))
+    return found, rows
 
 
-def _crossed(columns: list[Column]) -> tuple[Array, Array, list[Array]]:
-    """Indices [m, 2] and shape [2] of the crosses, and of each column which element goes into each."""
-    numbers = np.array([counts for _, counts in columns])
+def _crossed(columns: list[Column], count: int) -> tuple[Array, Array, list[Any]]:
+    """Indices [m, 2] and shape [2] of the crosses, and of each column which element goes into each.
+
+    count: of rows.
+    """
+    if count and all(counts is None for _, counts in columns):
+        indices = np.zeros((count, 2), np.int64)
+        indices[:, 0] = np.arange(count)
+        return indices, np.array([count, 1], np.int64), [slice(None)] * len(columns)
+    ones = np.ones(count, np.int64)
+    numbers = np.array([ones if counts is None else counts for _, counts in columns])
     wanted = np.prod(numbers.astype(np.float64), axis=0).sum()
     Growth("the crosses that are made here").add(int(wanted) * 16 * (len(columns) + 1))
     totals = np.prod(numbers, axis=0)
@@ -81,7 +100,7 @@ def _crossed(columns: list[Column]) -> tuple[Array, Array, list[Array]]:
     place = np.arange(len(rows)) - np.repeat(np.cumsum(totals) - totals, totals)
     indices = np.stack([rows, place], axis=1).astype(np.int64)
     shape = np.array([len(totals), totals.max(initial=0)], np.int64)
-    chosen: list[Array] = []
+    chosen: list[Any] = []
     for counts in numbers[::-1]:
         starts = np.cumsum(counts) - counts
         place, here = np.divmod(place, counts[rows])
@@ -89,8 +108,8 @@ def _crossed(columns: list[Column]) -> tuple[Array, Array, list[Array]]:
     return indices, shape, chosen[::-1]
 
 
-def _texts(columns: list[Column], separator: bytes) -> tuple[Array, Array, Array]:
-    indices, shape, chosen = _crossed(columns)
+def _texts(columns: list[Column], count: int, separator: bytes) -> tuple[Array, Array, Array]:
+    indices, shape, chosen = _crossed(columns, count)
     parts = []
     for (values, _), at in zip(columns, chosen, strict=True):
         listed = values[at].tolist()
@@ -100,8 +119,10 @@ def _texts(columns: list[Column], separator: bytes) -> tuple[Array, Array, Array
     return indices, out, shape
 
 
-def _numbers(columns: list[Column], key: int, buckets: int) -> tuple[Array, Array, Array]:
-    indices, shape, chosen = _crossed(columns)
+def _numbers(
+    columns: list[Column], count: int, key: int, buckets: int
+) -> tuple[Array, Array, Array]:
+    indices, shape, chosen = _crossed(columns, count)
     found = np.full(len(indices), key & (1 << 64) - 1, np.uint64)
     for (values, _), at in zip(columns, chosen, strict=True):
         prints = farm(values.tolist()) if values.dtype.kind == "O" else values.astype(np.uint64)
@@ -131,8 +152,10 @@ def sparse_cross_op(
 
     num_buckets: numbers are below it, if it is not 0.  Raises InvalidArgument, ResourceExhausted (`base.limits`).
     """
-    columns = _columns(parts, N)
-    return _numbers(columns, hash_key, num_buckets) if hashed_output else _texts(columns, b"_X_")
+    columns, count = _columns(parts, N)
+    if hashed_output:
+        return _numbers(columns, count, hash_key, num_buckets)
+    return _texts(columns, count, b"_X_")
 
 
 @op(
@@ -148,7 +171,7 @@ def sparse_cross_v2_op(xp: Any, *parts: Any, N: int) -> tuple[Array, Array, Arra
 
     Raises InvalidArgument, ResourceExhausted (`base.limits`).
     """
-    return _texts(_columns(parts[:-1], N), scalar_string(parts[-1], "sep"))
+    return _texts(*_columns(parts[:-1], N), scalar_string(parts[-1], "sep"))
 
 
 def _prepared(inputs: Any) -> tuple[list[SparseTensor], list[Tensor], bool]:

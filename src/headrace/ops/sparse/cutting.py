@@ -19,7 +19,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels.axes import checked_scalar
-from headrace.ops._kernels.sparse_keys import common_keys, row_major
+from headrace.ops._kernels.sparse_keys import common_keys, is_counting, row_major
 from headrace.ops.sparse.maps import checked_sparse
 from headrace.ops.tables import ALL_NUMBERS
 
@@ -32,9 +32,9 @@ INPUTS = "input_indices: int64; input_values: T; input_shape: int64"
 
 def checked_indices(indices: Array, shape: Array) -> None:
     """Raises InvalidArgument unless every row of indices is within shape."""
-    outside = ((indices < 0) | (indices >= shape)).any(axis=1)
+    outside = (indices < 0) | (indices >= shape)
     if outside.any():
-        at = int(np.flatnonzero(outside)[0])
+        at = int(np.flatnonzero(outside.any(axis=1))[0])
         raise errors.invalid_argument(
             f"indices[{at}] = {text(tuple(indices[at]))} is out of bounds: need 0 <= index < {text(tuple(shape))}"
         )
@@ -399,6 +399,8 @@ def sparse_fill_empty_rows_op(
                 f"Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = {len(rows)}"
             )
         return indices.copy(), values.copy(), np.zeros(0, bool), np.zeros(0, np.int64)
+    if is_counting(rows, count):  # nothing is missing
+        return indices.copy(), values.copy(), np.zeros(count, bool), rows.copy()
     outside = (rows < 0) | (rows >= count)
     if outside.any():
         at = int(np.flatnonzero(outside)[0])
@@ -409,14 +411,17 @@ def sparse_fill_empty_rows_op(
         raise errors.invalid_argument(f"dense_shape[0] is {count}, and must not be negative")
     numbers = np.bincount(rows, minlength=count)
     empty = numbers == 0
-    starts = np.concatenate([[0], np.cumsum(np.maximum(numbers, 1))])
-    order = np.argsort(rows, kind="stable")
-    firsts = np.concatenate([[0], np.cumsum(numbers)])
-    places = np.empty(len(rows), np.int64)
-    places[order] = (starts[:-1] - firsts[:-1])[rows[order]] + np.arange(len(rows))
-    out = np.zeros((int(starts[-1]), indices.shape[1]), np.int64)
-    found = np.full(int(starts[-1]), default_value, values.dtype)
-    out[starts[:-1][empty], 0] = np.flatnonzero(empty)
+    before = np.cumsum(empty)  # rows without an element up to each
+    places = np.arange(len(rows))
+    if (rows[1:] < rows[:-1]).any():
+        order = np.argsort(rows, kind="stable")
+        places[order] = np.arange(len(rows))
+    places += before[rows]
+    total = len(rows) + int(before[-1])
+    out = np.zeros((total, indices.shape[1]), np.int64)
+    found = np.full(total, default_value, values.dtype)
+    alone = np.flatnonzero(empty)
+    out[(np.cumsum(np.maximum(numbers, 1)) - 1)[alone], 0] = alone
     out[places], found[places] = indices, values
     return out, found, empty, places
 

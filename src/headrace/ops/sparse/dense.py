@@ -63,14 +63,9 @@ def _differing(one: Any, other: Any) -> int:
 
 def _checked_bounds(indices: Array, shape: Any) -> None:
     """Raises InvalidArgument if one of indices [n, rank] is outside of shape [rank]."""
-    if all(
-        not len(column) or (column.min() >= 0 and column.max() < size)
-        for column, size in zip(indices.T, shape.tolist(), strict=False)
-    ):
-        return
-    outside = ((indices < 0) | (indices >= shape)).any(axis=1)
+    outside = (indices < 0) | (indices >= shape)
     if outside.any():
-        at = int(np.flatnonzero(outside)[0])
+        at = int(np.flatnonzero(outside.any(axis=1))[0])
         raise errors.invalid_argument(
             f"indices[{at}] = {text(tuple(indices[at]))} is out of bounds: need 0 <= index < {text(tuple(shape))}"
         )
@@ -133,11 +128,23 @@ def sparse_to_dense_op(
         )
     rows = np.reshape(sparse_indices, (count, width))
     _checked_bounds(rows, output_shape)
-    if validate_indices and count > 1:
-        _checked_order(rows)
-    dense = np.full(tuple(output_shape.tolist()), default_value, np.asarray(default_value).dtype)
-    dense[tuple(rows.T)] = sparse_values
+    sizes = tuple(output_shape.tolist())
+    places = _flat_places(rows, sizes)
+    if validate_indices and (places[1:] <= places[:-1]).any():
+        _check_order(rows)
+    dense = np.full(sizes, default_value, np.asarray(default_value).dtype)
+    dense.reshape(-1)[places] = sparse_values
     return dense
+
+
+def _flat_places(rows: Array, sizes: tuple[int, ...]) -> Array:
+    """Where indices [n, rank] are in an array of these sizes that is laid out as a vector."""
+    found = np.zeros(len(rows), np.int64)
+    for at, length in enumerate(sizes):
+        if at:
+            found *= length
+        found += rows[:, at]
+    return found
 
 
 def _misshapen(rank_of_shape: int, rank_of_indices: int) -> str:
@@ -148,7 +155,7 @@ def _misshapen(rank_of_shape: int, rank_of_indices: int) -> str:
     return "default_value should be a scalar"
 
 
-def _checked_order(rows: Array) -> None:
+def _check_order(rows: Array) -> None:
     """Raises InvalidArgument unless every row comes after the one before it."""
     steps = np.diff(rows, axis=0)
     first = np.argmax(steps != 0, axis=1)

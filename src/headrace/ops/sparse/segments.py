@@ -19,6 +19,7 @@ from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import checked_scalar
+from headrace.ops._kernels.sparse_keys import is_counting
 from headrace.ops.array.shapes import shape
 from headrace.ops.math.segments import checked_ids, means, reduced
 
@@ -30,14 +31,18 @@ _INDICES = "Tidx: {int32, int64} = int32; Tsegmentids: {int32, int64} = int32"
 Reduce = Callable[[Any, Any, int], Any]
 
 
-def _rows(data: Any, indices: Any) -> Any:
-    bad = (indices < 0) | (indices >= len(data))
+def _check_rows(indices: Any, count: int) -> None:
+    bad = (indices < 0) | (indices >= count)
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         raise errors.invalid_argument(
-            f"Bad: indices[{at}] == {int(indices[at])} out of range [0, {len(data)})"
+            f"Bad: indices[{at}] == {int(indices[at])} out of range [0, {count})"
         )
-    return data[indices]
+
+
+def _rows(data: Any, indices: Any) -> Any:
+    _check_rows(indices, len(data))
+    return data.take(indices, axis=0)
 
 
 def _checked(data: Any, indices: Any, ids: Any) -> int:
@@ -130,12 +135,13 @@ def _gradient_op(name: str, power: float, what: str) -> OpSpec:
         rows = checked_scalar(output_dim0, "output_dim0")
         if rows < 0:
             raise errors.invalid_argument(f"output_dim0 must be >= 0, not {rows}")
-        _rows(np.broadcast_to(np.int8(0), (rows,)), indices)
-        parts = grad[segment_ids]
-        if power:
+        _check_rows(indices, rows)
+        once = count == len(segment_ids) and is_counting(segment_ids, count)
+        parts = grad[:count] if once else grad.take(segment_ids, axis=0)
+        if power and not once:
             numbers = np.bincount(segment_ids, minlength=count)[segment_ids] ** power
             parts = parts / numbers.reshape(-1, *[1] * (parts.ndim - 1)).astype(parts.dtype)
-        return reduced(np.add, parts.astype(grad.dtype), indices, rows, 0)
+        return reduced(np.add, parts.astype(grad.dtype, copy=False), indices, rows, 0)
 
     kernel.__doc__ = f"""The gradient of {what} with respect to data.
 

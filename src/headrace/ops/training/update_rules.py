@@ -49,6 +49,7 @@ _BLOCK = (
     131072  # elements; smaller ones have the threads wait for the interpreter's lock more often
 )
 _ROOM_FROM = 2048  # elements; for less, memory is found as soon as what was kept
+_FEW_ROWS = 128  # so many numbers are in a set as soon as they are sorted
 _PRODUCT = 0  # slot of scratch memory
 _WORTH_SHARING = 1 << 20  # elements of all arrays; below, another thread costs what it saves
 _GRADIENTS = ("grad", "delta")
@@ -129,9 +130,9 @@ def _check_rows(variables: Sequence[State], grad: Any, indices: Any) -> None:
             f"{indices.shape[0]} indices into {var.name} of shape {shapes.text(shape)} need a "
             f"gradient of shape {shapes.text(wanted)}, not {shapes.text(grad.shape)}"
         )
-    bad = np.flatnonzero((indices < 0) | (indices >= shape[0]))
-    if bad.size:
-        at = int(bad[0])
+    outside = (indices < 0) | (indices >= shape[0])
+    if outside.any():
+        at = int(np.flatnonzero(outside)[0])
         raise errors.invalid_argument(
             f"Index {int(indices[at])} at offset {at} in indices is out of range: "
             f"{var.name} has {shape[0]} rows"
@@ -156,6 +157,9 @@ def _blocks(arrays: Sequence[Array], source: Any) -> Iterable[Sequence[Array]]:
 
 def _passes(indices: Array) -> Iterator[Any]:
     """Selections of `indices` without repetition in any of them: first mentions, second ones, …"""
+    if indices.size <= _FEW_ROWS and len(set(indices.tolist())) == indices.size:
+        yield slice(None)
+        return
     order = np.argsort(indices, kind="stable")
     ordered = indices[order]
     again = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1

@@ -1,4 +1,4 @@
-"""Groups: several nodes that run as one instruction, where the last of them stands; how rules find and make them.
+"""Groups: several nodes that run as one instruction, mostly where their last one stands; how rules find and make them.
 
 A rule says which nodes a group may begin with, which belong to it, and how it runs at once.  The search, what comes in
 and goes out, and how the nodes run one by one where they cannot run at once, are the same for all.
@@ -31,12 +31,14 @@ AtOnce = Callable[[Sequence[Any]], "Sequence[Any] | None"]
 class Match(NamedTuple):
     """Nodes that are to run as one; the last one in order gives the first output.
 
-    kept: what else others want.  build: (group) -> a kernel of (the step, values of the inputs).
+    kept: what else others want.  build: (group) -> a kernel of (the step, values of the inputs).  place: the member
+    where they run, if it is not the last one: all that comes in is there, and nobody wants what they give before.
     """
 
     members: Collection[Instr]
     build: Callable[[Group], Kernel]
     kept: Sequence[int] = ()
+    place: Instr | None = None
 
 
 class Having(Container[str]):
@@ -206,6 +208,7 @@ def joined(name: str, match: Match, step: Step) -> Instr:
     place, references = step.facts.place, step.values.references
     members = sorted(match.members, key=place.__getitem__)
     root = members[-1]
+    stands = root if match.place is None else match.place
     made = {value for member in members for value in member.outputs}
     args: dict[tuple[int, bool], int] = {}  # (value, as a reference) -> what it is inside
     code = []
@@ -229,14 +232,14 @@ def joined(name: str, match: Match, step: Step) -> Instr:
         code.append(member.changed(inputs=tuple(inside)))
     results = [*root.outputs, *[value for value in match.kept if value not in root.outputs]]
     return Instr(
-        root.op,
+        stands.op,
         [op for member in members for op in member.nodes],
         tuple([value for value, _ in args]),
         tuple(results),
         max(member.effects for member in members),
         root.device,
         [control for member in members for control in member.controls],
-        root.after,
+        stands.after,
         what=name,
         body=(step.nested(code, results, list(args.values())),),
         refers=frozenset([at for at, (_, refers) in enumerate(args) if refers]) or NOTHING,
@@ -245,8 +248,8 @@ def joined(name: str, match: Match, step: Step) -> Instr:
 
 
 def replaced(step: Step, groups: Iterable[Instr], gone: AbstractSet[Instr]) -> Step:
-    """The step with `groups`, each where its last node stood, without the nodes that are gone."""
-    at = {group.body[0].code[-1].op: group for group in groups}
+    """The step with `groups`, each where its node stood, without the nodes that are gone."""
+    at = {group.op: group for group in groups}
     code = []
     for instr in step.code:
         group = at.get(instr.op) if instr.kernel is None and instr.what == NODE else None

@@ -6,7 +6,8 @@ instructions, to source, one line an instruction, values in local variables: ``v
 80 ns less for each, but compiling takes as long as 50 runs gain of operators and 250 of calls.
 A ufunc whose input nobody wants any more may write into that (`Instruction.over`): ``v3 = k1(v2, v5, v2)``.
 A register keeps its value in ``r`` only where something else than the lines of its part looks at it.  What takes all
-registers is called with ``r``, as before.
+registers is called with ``r``, as before; a branch or a loop may look at any of them and write to any, so before it all
+values are in ``r``, and after it they are read from there.
 An error of a kernel becomes one that names its node here, and nowhere else: an inner code's own is explained already.
 Called by: run.program, run.branches, kernels of groups (plan.rules).  Threads: any number at once; two that compile the
 same part do so for nothing.
@@ -135,11 +136,12 @@ def _alone(instruction: Instruction) -> Run:
 
 
 def is_worth_it(instructions: Sequence[Instruction], fewest: int) -> bool:
-    """Whether as many of the instructions would become lines, and all of them say what they write."""
+    """Whether so many of the instructions would become lines, for each branch or loop among them as many again."""
     if len(instructions) < fewest:
         return False
     kinds = [each.kind for each in instructions]
-    return NESTED not in kinds and kinds.count(CALL) + kinds.count(RELEASE) >= fewest
+    lines = kinds.count(CALL) + kinds.count(RELEASE)
+    return lines >= fewest * (1 + kinds.count(NESTED))
 
 
 class Part:
@@ -171,6 +173,13 @@ class Part:
                 targets = [f"r[{n}] = " + (f"v{n} = " if n in local else "") for n in each.outputs]
                 lines.append(f"  {''.join(targets)}None")
                 local.difference_update(each.outputs)
+                continue
+            if each.kind == NESTED:  # it may write anywhere
+                names[f"i{index}"] = row_of(each)[0]
+                self._given.append([n for n in each.inputs if n])
+                forget = "".join(f"v{n} = " for n in sorted(local))
+                lines.append(f"  i{index}(r)" + (f"; {forget}None" if forget else ""))
+                local.clear()
                 continue
             if each.kind != CALL:
                 name = f"i{index}"
@@ -211,6 +220,9 @@ class Part:
             if each.kind == RELEASE:
                 written_over.update(each.outputs)
                 opaque.difference_update(each.outputs)
+                continue
+            if each.kind == NESTED:  # it may read anything
+                written_over.clear()
                 continue
             for n in each.outputs:
                 if n not in written_over or n in opaque:

@@ -98,7 +98,7 @@ class BinaryClassHead(OneHead):
         Raises ValueError.
         """
         if label_vocabulary is not None:
-            check_vocabulary(label_vocabulary, 2)
+            check_vocabulary(label_vocabulary)
         self._thresholds = checked_thresholds(thresholds)
         self._vocabulary = label_vocabulary
         super().__init__(1, weight_column, loss_reduction, loss_fn, name)
@@ -112,7 +112,7 @@ class BinaryClassHead(OneHead):
                 "Labels dtype should be a number; labels that are strings need a label_vocabulary. "
                 f"Instead got {found.dtype}"
             )
-        return in_range(cast(found, dtypes.float32), 2)
+        return in_range(cast(found, dtypes.float32), 2, self._classic)
 
     def _unweighted(self, labels: Any, logits: Tensor, features: Any) -> Tensor:
         if self._loss_fn is not None:

@@ -143,22 +143,21 @@ def weights_of(features: Any, weight_column: Any, logits: Tensor) -> Any:
         return found
 
 
-def in_range(labels: Tensor, n_classes: int, what: str = "Labels") -> Tensor:
+def in_range(labels: Tensor, n_classes: int, classic: bool) -> Tensor:
     """Labels that a step finds to be classes.  Otherwise the step is InvalidArgument."""
+    must = "Labels must" if classic else "Labels must be"
     with name_scope(None, "check_label_range", (labels,)):
         high = cast(n_classes - 1, labels.dtype)
         checks = [
-            assert_less_equal(
-                labels, high, message=f"{what} must be <= n_classes - 1 = {n_classes - 1}"
-            ),
-            assert_non_negative(labels, message=f"{what} must be >= 0"),
+            assert_less_equal(labels, high, message=f"{must} <= n_classes - 1 = {n_classes - 1}"),
+            assert_non_negative(labels, message=f"{must} >= 0"),
         ]
         with control_dependencies(checks):
             kept: Tensor = identity(labels)
             return kept
 
 
-def check_vocabulary(vocabulary: Any, n_classes: int) -> None:
+def check_vocabulary(vocabulary: Any, n_classes: int | None = None) -> None:
     """Raises ValueError: not a list, or not of so many words."""
     if vocabulary is None:
         return
@@ -166,7 +165,7 @@ def check_vocabulary(vocabulary: Any, n_classes: int) -> None:
         raise ValueError(
             f"label_vocabulary should be a list or a tuple. Given type: {type(vocabulary)}"
         )
-    if len(vocabulary) != n_classes:
+    if n_classes is not None and len(vocabulary) != n_classes:
         raise ValueError(
             f'"label_vocabulary" does not have "n_classes" items. len(label_vocabulary)={len(vocabulary)}, '
             f"n_classes={n_classes}, label_vocabulary={vocabulary}"

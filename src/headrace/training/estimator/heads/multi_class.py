@@ -50,7 +50,7 @@ class MultiClassHead(OneHead):
             raise ValueError(
                 f"n_classes must be > 2: {n_classes}. For two classes use BinaryClassHead"
             )
-        check_vocabulary(label_vocabulary, n_classes)
+        check_vocabulary(label_vocabulary, None if self._classic else n_classes)
         self._vocabulary = label_vocabulary
         super().__init__(n_classes, weight_column, loss_reduction, loss_fn, name)
 
@@ -60,7 +60,7 @@ class MultiClassHead(OneHead):
             found = looked_up(found, self._vocabulary)
         elif not found.dtype.is_integer:
             raise ValueError(f"Labels dtype should be integer. Instead got {found.dtype}.")
-        return in_range(found, self._logits_dimension)
+        return in_range(found, self._logits_dimension, self._classic)
 
     def _unweighted(self, labels: Any, logits: Tensor, features: Any) -> Tensor:
         if self._loss_fn is not None:

@@ -67,7 +67,11 @@ class MultiLabelHead(OneHead):
             raise ValueError(
                 f"n_classes must be > 1 for multi-label classification. Given: {n_classes}"
             )
-        check_vocabulary(label_vocabulary, n_classes)
+        check_vocabulary(label_vocabulary)
+        if label_vocabulary is not None and len(label_vocabulary) != n_classes:
+            raise ValueError(
+                f"Length of label_vocabulary must be n_classes ({n_classes}). Given: {len(label_vocabulary)}"
+            )
         self._thresholds = checked_thresholds(thresholds)
         self._vocabulary = label_vocabulary
         self._apart = _classes_apart(classes_for_class_based_metrics, label_vocabulary, n_classes)
