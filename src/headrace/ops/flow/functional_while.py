@@ -412,7 +412,7 @@ def _hand_out(
 ) -> None:
     """More variables of the forward loop: the lists that its iterations fill."""
     for each in (conditions, bodies):
-        each.name += "_rewritten"
+        each.rewrite()
     op._set_attr("cond", conditions.add_function())
     op._set_attr("body", bodies.add_function())
     op._set_attr("T", [tensor.dtype.base_dtype for tensor in bodies.outputs])

@@ -1,0 +1,146 @@
+"""Functions that a step calls while it runs, since no end of nodes would stand for them: those that call themselves.
+
+The planner puts one of these nodes where a function is called within its own body (`graph.expansion`); TensorFlow's
+tasks do not have them.  Each call is a step of its own, with registers of its own, of the function as it was planned
+once.  It runs in the thread of whoever calls; before Python's frames become too many, another thread goes on.
+Called by: graph.expansion, by their names.  Threads: kernels any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from headrace.base import dtypes, errors
+from headrace.base.traits import MAY_WAIT, STATEFUL
+from headrace.codec import protos as pb
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import unknown
+from headrace.run.data.functions import next_step_id
+from headrace.run.exec.kernel import CallableFunction, KernelContext, StepState
+from headrace.run.exec.outcome import stopped
+from headrace.run.exec.rendezvous import Rendezvous
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.run.state import handles
+
+__all__ = ["call_op", "stateful_call_op", "waiting_call_op"]
+
+DEEPEST: Final = 2000
+"""So many calls inside each other may there be; the memory of each is held until the innermost has ended."""
+
+_PER_THREAD: Final = 16
+"""Calls inside each other in one thread: each takes some twenty of the 1,000 frames that Python gives a thread."""
+
+
+class _CalledStep(StepState):
+    """The step of a call.  depth: how many calls it is inside of, its own counted."""
+
+    __slots__ = ("depth",)
+
+    depth: int
+
+
+def _depth_within(ctx: KernelContext, function: CallableFunction) -> int:
+    """Of a call that the node makes now.  Raises ResourceExhausted (too deep), and what has ended the step."""
+    step = ctx.step
+    if step.scope.error is not None:
+        raise stopped(step.scope.error, ctx.node) from step.scope.error
+    depth = (step.depth if isinstance(step, _CalledStep) else 0) + 1
+    if depth > DEEPEST:
+        raise errors.resource_exhausted(
+            f"function {function.name!r} calls itself more than {DEEPEST} deep, and the innermost call has not ended: "
+            "if it is to end, let the branch that ends it depend on an argument that changes from call to call; "
+            "tf.while_loop repeats without a limit"
+        )
+    return depth
+
+
+def _called(
+    ctx: KernelContext,
+    function: CallableFunction,
+    given: Sequence[Any],
+    depth: int,
+    scope: Scope,
+    apart: bool,
+) -> list[Any]:
+    """The function's results, of a step of its own."""
+    around = ctx.step
+    step = _CalledStep(
+        around.runtime, scope, next_step_id(), Rendezvous(), owner=around.owner, apart=apart
+    )
+    step.depth = depth
+    found = function(given, step)
+    for lock in step.held or ():
+        around.holds(lock)
+    arriving = [dtype.base_dtype is dtypes.resource for dtype, _ in function.outputs]
+    if not any(arriving):
+        return found
+    return [
+        handles.arriving(value, ctx.runtime) if is_handle else value
+        for value, is_handle in zip(found, arriving, strict=True)
+    ]
+
+
+def call(ctx: KernelContext, *args: Any, f: pb.NameAttrList) -> list[Any]:
+    """What f gives for args.  Raises ResourceExhausted: so many calls are inside each other."""
+    function = ctx.function(f)
+    depth = _depth_within(ctx, function)
+    if depth % _PER_THREAD:
+        return _called(ctx, function, args, depth, ctx.scope, ctx.step.apart)
+    goes_on: Pending[list[Any]] = ctx.runtime.workers.callbacks.call(
+        lambda: _called(ctx, function, args, depth, ctx.scope, True), ctx.node.name
+    )
+    return goes_on.wait(ctx.scope)
+
+
+def call_that_waits(ctx: KernelContext, *args: Any, f: pb.NameAttrList) -> Pending[list[Any]]:
+    """What f gives for args, when it has waited; it ends with the step.  Raises as `call`."""
+    function = ctx.function(f)
+    depth = _depth_within(ctx, function)
+    scope = Scope(parent=ctx.scope)
+    under_way: Pending[list[Any]] = ctx.runtime.workers.callbacks.call(
+        lambda: _called(ctx, function, args, depth, scope, True), ctx.node.name
+    )
+    return _ending(under_way, scope)
+
+
+def _ending(under_way: Pending[list[Any]], scope: Scope) -> Pending[list[Any]]:
+    """The same; who gives it up ends the scope."""
+    gone = errors.cancelled("the step that had called the function has ended")
+
+    def withdraw(_: Pending[Any]) -> bool:
+        left = under_way.abandon(gone)
+        if left:
+            scope.cancel(gone)
+        return left
+
+    found: Pending[list[Any]] = Pending(under_way.wait_info, withdraw)
+
+    def done(_: Pending[Any]) -> None:
+        if under_way.error is gone:
+            return
+        try:
+            found.resolve(under_way.result())
+        except errors.OpError as error:
+            found.reject(error)
+
+    under_way.on_done(done)
+    return found
+
+
+def _spec(name: str, kernel: Callable[..., Any], traits: set[Any]) -> Any:
+    return op(
+        name,
+        inputs="args: Tin",
+        outputs="results: Tout",
+        attrs="f: func; Tin: list(type) >= 0; Tout: list(type) >= 0",
+        shape=unknown,
+        traits=traits,
+        differentiable=False,
+    )(kernel)
+
+
+call_op = _spec("HeadraceCall", call, set())
+stateful_call_op = _spec("HeadraceStatefulCall", call, {STATEFUL})
+waiting_call_op = _spec("HeadraceWaitingCall", call_that_waits, {STATEFUL, MAY_WAIT})
