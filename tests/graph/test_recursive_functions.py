@@ -188,6 +188,22 @@ def test_what_it_does_is_done_once_a_call() -> None:
         assert session.run(tf.raw_ops.ReadVariableOp(resource=counter(), dtype=tf.int32)) == 15
 
 
+def test_what_it_draws_is_each_sessions_own() -> None:
+    later = Declare("walk", [("n", tf.int32)], [("r", tf.float32)])
+    base = Defun(tf.int32, func_name="walk_base")(lambda n: tf.constant(0.0))
+    more = Defun(tf.int32, func_name="walk_more")(
+        lambda n: later(n - 1) + tf.random_uniform([], seed=4)
+    )
+    walk = Defun(tf.int32, func_name="walk")(lambda n: If(n <= 0, [n], base, more)[0])
+    y = walk(tf.constant(5))
+    found = []
+    for _ in range(2):
+        with tf.Session() as session:
+            found.append([session.run(y) for _ in range(3)])
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 3
+
+
 def test_it_travels_in_a_graph_def(graph: tf.Graph) -> None:
     n = tf.placeholder(tf.float32, [], name="n")
     tf.identity(factorial()(n), name="y")

@@ -33,46 +33,59 @@ _PER_THREAD: Final = 16
 """Calls inside each other in one thread: each takes some twenty of the 1,000 frames that Python gives a thread."""
 
 
-class _CalledStep(StepState):
-    """The step of a call.  depth: how many calls it is inside of, its own counted."""
+_Functions = dict[bytes | str, CallableFunction]
 
-    __slots__ = ("depth",)
+
+class _CalledStep(StepState):
+    """The step of a call.
+
+    depth: how many calls it is inside of, its own counted.  functions: those that are called, for the outermost call.
+    """
+
+    __slots__ = ("depth", "functions")
 
     depth: int
+    functions: _Functions
 
 
-def _depth_within(ctx: KernelContext, function: CallableFunction) -> int:
-    """Of a call that the node makes now.  Raises ResourceExhausted (too deep), and what has ended the step."""
+def _function_of(ctx: KernelContext, f: pb.NameAttrList) -> tuple[CallableFunction, _Functions]:
+    """The function that a node names, and all that were called: what they remember is the outermost node's."""
     step = ctx.step
-    if step.scope.error is not None:
-        raise stopped(step.scope.error, ctx.node) from step.scope.error
-    depth = (step.depth if isinstance(step, _CalledStep) else 0) + 1
+    known: _Functions
+    known = step.functions if isinstance(step, _CalledStep) else ctx.memo.setdefault("called", {})
+    key = f.SerializeToString(deterministic=True) if f.attr else f.name
+    found = known.get(key)
+    if found is None:
+        found = known.setdefault(key, ctx.function(f).anew())
+    return found, known
+
+
+def _step_within(ctx: KernelContext, name: str, functions: _Functions, scope: Scope) -> _CalledStep:
+    """Of a call that the node makes now.  Raises ResourceExhausted (too deep), and what has ended the step."""
+    around = ctx.step
+    if scope.error is not None:
+        raise stopped(scope.error, ctx.node) from scope.error
+    depth = (around.depth if isinstance(around, _CalledStep) else 0) + 1
     if depth > DEEPEST:
         raise errors.resource_exhausted(
-            f"function {function.name!r} calls itself more than {DEEPEST} deep, and the innermost call has not ended: "
+            f"function {name!r} calls itself more than {DEEPEST} deep, and the innermost call has not ended: "
             "if it is to end, let the branch that ends it depend on an argument that changes from call to call; "
             "tf.while_loop repeats without a limit"
         )
-    return depth
+    step = _CalledStep(
+        around.runtime, scope, next_step_id(), Rendezvous(), owner=around.owner, apart=around.apart
+    )
+    step.depth, step.functions = depth, functions
+    return step
 
 
 def _called(
-    ctx: KernelContext,
-    function: CallableFunction,
-    given: Sequence[Any],
-    depth: int,
-    scope: Scope,
-    apart: bool,
+    ctx: KernelContext, function: CallableFunction, given: Sequence[Any], step: _CalledStep
 ) -> list[Any]:
-    """The function's results, of a step of its own."""
-    around = ctx.step
-    step = _CalledStep(
-        around.runtime, scope, next_step_id(), Rendezvous(), owner=around.owner, apart=apart
-    )
-    step.depth = depth
+    """The function's results."""
     found = function(given, step)
     for lock in step.held or ():
-        around.holds(lock)
+        ctx.step.holds(lock)
     arriving = [dtype.base_dtype is dtypes.resource for dtype, _ in function.outputs]
     if not any(arriving):
         return found
@@ -84,23 +97,25 @@ def _called(
 
 def call(ctx: KernelContext, *args: Any, f: pb.NameAttrList) -> list[Any]:
     """What f gives for args.  Raises ResourceExhausted: so many calls are inside each other."""
-    function = ctx.function(f)
-    depth = _depth_within(ctx, function)
-    if depth % _PER_THREAD:
-        return _called(ctx, function, args, depth, ctx.scope, ctx.step.apart)
+    function, functions = _function_of(ctx, f)
+    step = _step_within(ctx, function.name, functions, ctx.scope)
+    if step.depth % _PER_THREAD:
+        return _called(ctx, function, args, step)
+    step.apart = True
     goes_on: Pending[list[Any]] = ctx.runtime.workers.callbacks.call(
-        lambda: _called(ctx, function, args, depth, ctx.scope, True), ctx.node.name
+        lambda: _called(ctx, function, args, step), ctx.node.name
     )
     return goes_on.wait(ctx.scope)
 
 
 def call_that_waits(ctx: KernelContext, *args: Any, f: pb.NameAttrList) -> Pending[list[Any]]:
     """What f gives for args, when it has waited; it ends with the step.  Raises as `call`."""
-    function = ctx.function(f)
-    depth = _depth_within(ctx, function)
+    function, functions = _function_of(ctx, f)
     scope = Scope(parent=ctx.scope)
+    step = _step_within(ctx, function.name, functions, scope)
+    step.apart = True
     under_way: Pending[list[Any]] = ctx.runtime.workers.callbacks.call(
-        lambda: _called(ctx, function, args, depth, scope, True), ctx.node.name
+        lambda: _called(ctx, function, args, step), ctx.node.name
     )
     return _ending(under_way, scope)
 
