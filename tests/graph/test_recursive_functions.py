@@ -226,7 +226,7 @@ def test_a_call_is_one_node_of_a_trace() -> None:
     with tf.Session() as session:
         assert session.run(y, {n: 4}, options=options, run_metadata=metadata) == 4
     labels = [stats.timeline_label for device in metadata.step_stats.dev_stats for stats in device.node_stats]
-    assert sum("HeadraceCall" in label for label in labels) == 1
+    assert sum("PartitionedCall" in label for label in labels) == 1
 
 
 def test_a_declared_function_wants_its_arguments() -> None:

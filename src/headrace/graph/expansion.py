@@ -3,7 +3,7 @@
 An `Expansion` copies nodes into a graph of its own and asks each node that calls functions (`CALLS_FUNCTION`) to put
 there what it stands for instead: the body of a function, or branches and loops of Switch, Merge and Enter around bodies
 (`OpSpec.expand`).  So whoever plans, places and runs steps sees no calls, and a function costs what its nodes cost.
-Within its own body a function is not put again: there its call becomes a node that runs it as a step (`ops.flow.step_calls`).
+Within its own body a function is not put again: there its call is one node still, which runs it as a step (`ops.flow.step_calls`).
 A node of a body is called ``call/node``, has the device that it asks for or else that of the call, and, if it does
 more than compute, waits for what the call waits for and runs whenever the call would.
 Called by: plan.wanted, graph.function_gradients.  Threads: as who plans; what is read must not change meanwhile.
@@ -125,7 +125,7 @@ class Site:
     def body(self, function: Function, inputs: Sequence[Tensor]) -> Replaced:
         """The nodes of a function's body, copied here with these arguments.
 
-        Inside its own body, which would never end to be copied, it becomes one node that calls it in the step.
+        Inside its own body, which would never end to be copied, there is one node that calls it in the step.
         """
         body = function.body
         if len(inputs) != len(body.inputs):
@@ -144,9 +144,9 @@ class Site:
         body = function.body
         effects = bool(body.effects())
         waits = reaches(function, {MAY_WAIT, CALLS_USER})
-        kind = "Waiting" if waits else "Stateful" if effects else ""
+        kind = "StatefulPartitionedCall" if effects else "PartitionedCall"
         op = self.node(
-            f"Headrace{kind}Call",
+            "HeadraceWaitingCall" if waits else kind,
             inputs,
             "call",
             self.controls if effects or waits else (),

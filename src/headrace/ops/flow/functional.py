@@ -1,6 +1,6 @@
 """Ops that call functions of the graph: calls, branches, loops, gradients.
 
-None of them is run: each says what stands for it (`OpSpec.expand`), which is the nodes of its functions, with Switch
+But for calls of a function within itself none is run: each says what stands for it (`OpSpec.expand`), which is the nodes of its functions, with Switch
 and Merge or a loop's frame around them, as `cond` and `while_loop` would have built them.  So functions are placed,
 divided among tasks and planned node by node, and cost what the same graph without functions costs.
 Source: TF 1.15 core/ops/functional_ops.cc; what is made of them as core/common_runtime/lower_if_op.cc,
@@ -26,6 +26,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
+from headrace.ops.flow.step_calls import call
 
 __all__ = [
     "case_op",
@@ -72,7 +73,7 @@ partitioned_call_op = op(
     attrs=f"Tin: list(type) >= 0; Tout: list(type) >= 0; f: func; {_CALL}",
     shape=_unknown,
     traits={CALLS_FUNCTION},
-)(_replaced)
+)(call)
 
 stateful_partitioned_call_op = op(
     "StatefulPartitionedCall",
@@ -81,7 +82,7 @@ stateful_partitioned_call_op = op(
     attrs=f"Tin: list(type) >= 0; Tout: list(type) >= 0; f: func; {_CALL}",
     shape=_unknown,
     traits={CALLS_FUNCTION, STATEFUL},
-)(_replaced)
+)(call)
 
 
 def _expand_call(to: Site, node: Operation) -> Replaced:

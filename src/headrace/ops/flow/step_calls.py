@@ -1,14 +1,14 @@
 """Functions that a step calls while it runs, since no end of nodes would stand for them: those that call themselves.
 
-The planner puts one of these nodes where a function is called within its own body (`graph.expansion`); TensorFlow's
-tasks do not have them.  Each call is a step of its own, with registers of its own, of the function as it was planned
+Where a function is called within its own body `graph.expansion` leaves a PartitionedCall, or, if something in the
+function may wait, a HeadraceWaitingCall, which TensorFlow's tasks do not have.  Each call is a step of its own, with registers of its own, of the function as it was planned
 once.  It runs in the thread of whoever calls; before Python's frames become too many, another thread goes on.
-Called by: graph.expansion, by their names.  Threads: kernels any.
+Called by: graph.expansion, by its name, ops.flow.functional.  Threads: kernels any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from headrace.base import dtypes, errors
@@ -24,7 +24,7 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state import handles
 
-__all__ = ["call_op", "stateful_call_op", "waiting_call_op"]
+__all__ = ["waiting_call_op"]
 
 DEEPEST: Final = 2000
 """So many calls inside each other may there be; the memory of each is held until the innermost has ended."""
@@ -108,18 +108,6 @@ def call(ctx: KernelContext, *args: Any, f: pb.NameAttrList) -> list[Any]:
     return goes_on.wait(ctx.scope)
 
 
-def call_that_waits(ctx: KernelContext, *args: Any, f: pb.NameAttrList) -> Pending[list[Any]]:
-    """What f gives for args, when it has waited; it ends with the step.  Raises as `call`."""
-    function, functions = _function_of(ctx, f)
-    scope = Scope(parent=ctx.scope)
-    step = _step_within(ctx, function.name, functions, scope)
-    step.apart = True
-    under_way: Pending[list[Any]] = ctx.runtime.workers.callbacks.call(
-        lambda: _called(ctx, function, args, step), ctx.node.name
-    )
-    return _ending(under_way, scope)
-
-
 def _ending(under_way: Pending[list[Any]], scope: Scope) -> Pending[list[Any]]:
     """The same; who gives it up ends the scope."""
     gone = errors.cancelled("the step that had called the function has ended")
@@ -144,18 +132,24 @@ def _ending(under_way: Pending[list[Any]], scope: Scope) -> Pending[list[Any]]:
     return found
 
 
-def _spec(name: str, kernel: Callable[..., Any], traits: set[Any]) -> Any:
-    return op(
-        name,
-        inputs="args: Tin",
-        outputs="results: Tout",
-        attrs="f: func; Tin: list(type) >= 0; Tout: list(type) >= 0",
-        shape=unknown,
-        traits=traits,
-        differentiable=False,
-    )(kernel)
-
-
-call_op = _spec("HeadraceCall", call, set())
-stateful_call_op = _spec("HeadraceStatefulCall", call, {STATEFUL})
-waiting_call_op = _spec("HeadraceWaitingCall", call_that_waits, {STATEFUL, MAY_WAIT})
+@op(
+    "HeadraceWaitingCall",
+    inputs="args: Tin",
+    outputs="output: Tout",
+    attrs="Tin: list(type) >= 0; Tout: list(type) >= 0; f: func",
+    shape=unknown,
+    traits={STATEFUL, MAY_WAIT},
+    differentiable=False,
+)
+def waiting_call_op(
+    ctx: KernelContext, *args: Any, f: pb.NameAttrList
+) -> Pending[list[Any]]:
+    """What f gives for args, when it has waited; it ends with the step.  Raises as `call`."""
+    function, functions = _function_of(ctx, f)
+    scope = Scope(parent=ctx.scope)
+    step = _step_within(ctx, function.name, functions, scope)
+    step.apart = True
+    under_way: Pending[list[Any]] = ctx.runtime.workers.callbacks.call(
+        lambda: _called(ctx, function, args, step), ctx.node.name
+    )
+    return _ending(under_way, scope)
