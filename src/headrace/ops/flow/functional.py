@@ -1,8 +1,9 @@
 """Ops that call functions of the graph: calls, branches, loops, gradients.
 
-But for calls of a function within itself none is run: each says what stands for it (`OpSpec.expand`), which is the nodes of its functions, with Switch
-and Merge or a loop's frame around them, as `cond` and `while_loop` would have built them.  So functions are placed,
-divided among tasks and planned node by node, and cost what the same graph without functions costs.
+But for calls of a function within itself none is run: each says what stands for it (`OpSpec.expand`), which is the nodes
+of its functions, with Switch and Merge or a loop's frame around them, as `cond` and `while_loop` would have built them.
+So functions are placed, divided among tasks and planned node by node, and cost what the same graph without functions
+costs.
 Source: TF 1.15 core/ops/functional_ops.cc; what is made of them as core/common_runtime/lower_if_op.cc,
 lower_while_op.cc and lower_case_op.cc, for behaviour
 """
