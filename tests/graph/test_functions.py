@@ -451,7 +451,9 @@ def test_random_numbers_of_two_calls_differ() -> None:
 def test_functions_that_call_each_other_very_deep_run() -> None:
     function = Defun(tf.float32, func_name="f0")(lambda x: x + 1.0)
     for number in range(1, 130):
-        function = Defun(tf.float32, func_name=f"f{number}")(lambda x, inner=function: inner(x) + 1.0)
+        function = Defun(tf.float32, func_name=f"f{number}")(
+            lambda x, inner=function: inner(x) + 1.0
+        )
     assert run(function(tf.constant(0.0))) == 130.0
 
 

@@ -60,7 +60,12 @@ def test_a_function_calls_itself() -> None:
     n = tf.placeholder(tf.float32, [])
     y = factorial()(n)
     with tf.Session() as session:
-        assert [session.run(y, {n: each}) for each in (0.0, 1.0, 5.0, 10.0)] == [1.0, 1.0, 120.0, 3628800.0]
+        assert [session.run(y, {n: each}) for each in (0.0, 1.0, 5.0, 10.0)] == [
+            1.0,
+            1.0,
+            120.0,
+            3628800.0,
+        ]
 
 
 @pytest.mark.parametrize("where", ["in a call", "in a branch", "in a loop"])
@@ -116,7 +121,9 @@ def test_without_an_end_it_is_an_error() -> None:
     later = Declare("endless", [("x", tf.float32)], [("r", tf.float32)])
     y = Defun(tf.float32, func_name="endless")(lambda x: later(x + 1.0) * 2.0)(tf.constant(1.0))
     with tf.Session() as session:
-        with pytest.raises(tf.errors.ResourceExhaustedError, match="'endless' calls itself more") as caught:
+        with pytest.raises(
+            tf.errors.ResourceExhaustedError, match="'endless' calls itself more"
+        ) as caught:
             session.run(y)
         assert caught.value.node is not None
         assert session.run(tf.constant(3.0)) == 3.0
@@ -216,7 +223,16 @@ def test_it_travels_in_a_graph_def(graph: tf.Graph) -> None:
 def test_elements_of_a_dataset_are_given_to_it() -> None:
     fib = fibonacci()
     dataset = tf.data.Dataset.range(8).map(lambda x: fib(tf.cast(x, tf.int32))).batch(8)
-    assert run(tf.data.experimental.get_single_element(dataset)).tolist() == [0, 1, 1, 2, 3, 5, 8, 13]
+    assert run(tf.data.experimental.get_single_element(dataset)).tolist() == [
+        0,
+        1,
+        1,
+        2,
+        3,
+        5,
+        8,
+        13,
+    ]
 
 
 def test_a_call_is_one_node_of_a_trace() -> None:
@@ -225,7 +241,11 @@ def test_a_call_is_one_node_of_a_trace() -> None:
     options, metadata = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), tf.RunMetadata()
     with tf.Session() as session:
         assert session.run(y, {n: 4}, options=options, run_metadata=metadata) == 4
-    labels = [stats.timeline_label for device in metadata.step_stats.dev_stats for stats in device.node_stats]
+    labels = [
+        stats.timeline_label
+        for device in metadata.step_stats.dev_stats
+        for stats in device.node_stats
+    ]
     assert sum("PartitionedCall" in label for label in labels) == 1
 
 

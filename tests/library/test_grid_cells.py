@@ -40,7 +40,10 @@ def block(
         if not peep:
             return 0.0
         which = "freq" if shared else which
-        return v[f"W_{gate}_diag_{which}f_{number}"] * freq + v[f"W_{gate}_diag_{which}t_{number}"] * time
+        return (
+            v[f"W_{gate}_diag_{which}f_{number}"] * freq
+            + v[f"W_{gate}_diag_{which}t_{number}"] * time
+        )
 
     c_freq = m_freq = np.zeros((BATCH, UNITS))
     outputs, kept = [], []
@@ -67,7 +70,11 @@ def stepped(cell: Any, x: Any, state: Any) -> tuple[Any, Any, Values]:
     """Output and state of one step, with variables drawn at random, and their values."""
     with tf.Graph().as_default(), tf.Session() as session:
         made = cell()
-        given = made.state_tuple_type(*map(tf.constant, state)) if isinstance(state, list) else tf.constant(state)
+        given = (
+            made.state_tuple_type(*map(tf.constant, state))
+            if isinstance(state, list)
+            else tf.constant(state)
+        )
         found = made(tf.constant(x), given)
         assert found[0].shape == [BATCH, made.output_size]
         for variable in tf.global_variables():
@@ -115,7 +122,9 @@ def test_blocks_have_weights_of_their_own(is_tuple: bool) -> None:
     first = block(v, [x[:, 0:2]], pairs[:1], 0, False, False, False, None)
     second = block(v, [x[:, 5:7], x[:, 6:8]], pairs[1:], 1, False, False, False, None)
     np.testing.assert_allclose(output, np.hstack(first[0] + second[0]), rtol=1e-6)
-    np.testing.assert_allclose(np.hstack(after) if is_tuple else after, np.hstack(first[1] + second[1]), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.hstack(after) if is_tuple else after, np.hstack(first[1] + second[1]), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("offset", [0, 1, -1])
@@ -161,7 +170,9 @@ def test_grids_that_are_refused() -> None:
     with pytest.raises(ValueError, match="should be 1 if"):
         rnn.GridLSTMCell(2, num_frequency_blocks=[1, 2])
     with pytest.raises(ValueError, match="one element for each block"):
-        rnn.GridLSTMCell(2, num_frequency_blocks=[1], start_freqindex_list=[0, 1], end_freqindex_list=[1, 2])
+        rnn.GridLSTMCell(
+            2, num_frequency_blocks=[1], start_freqindex_list=[0, 1], end_freqindex_list=[1, 2]
+        )
     with tf.Graph().as_default():
         cell = rnn.GridLSTMCell(2, feature_size=2, frequency_skip=2, num_frequency_blocks=[3])
         with pytest.raises(ValueError, match="Invalid num_frequency_blocks, requires 2 but gets 3"):

@@ -2,8 +2,9 @@
 
 The programs are the blocks of programs/*.txt, separated by lines of dashes.  A program has `tf`, `np`,
 `P(shape, dtype)` (a placeholder), `A(*sizes)` (the same random array on both sides), `tried(function, …)` (what a
-call gives, or the class of its error), `elements(dataset)` (those of a dataset, and the classes of their errors), `L` (the module of lookup tables) and `raw(op, …)` (a node, of inputs and attrs
-by name), `F` and `C` (the modules of functions and of what calls them), and may set
+call gives, or the class of its error), `elements(dataset)` (those of a dataset, and the classes of their errors), `L`
+(the module of lookup tables) and `raw(op, …)` (a node, of inputs and attrs by name), `F` and `C` (the modules of
+functions and of what calls them), and may set
 
     result   data, arrays, tensors, variables: compared as data, with names in the place of graph elements
     first    operations to run, one after the other, before `fetch`

@@ -14,7 +14,14 @@ START = {"b": np.array([3.0, 4.0]), "a": np.array([[1.0, 2.0]]), "c": np.array(0
 
 
 def moved(
-    var: Any, grad: Any, mean: Any, buffer: Any, t: int, eps: float, svd_eps: float, sigma_eps: float
+    var: Any,
+    grad: Any,
+    mean: Any,
+    buffer: Any,
+    t: int,
+    eps: float,
+    svd_eps: float,
+    sigma_eps: float,
 ) -> tuple[Any, Any]:
     """The variables side by side after a step, and the mean of gradients; `buffer` is changed."""
     mean = BETA1 * mean + (1 - BETA1) * grad
@@ -32,13 +39,19 @@ def moved(
 @pytest.mark.parametrize("eps", [1e-4, 10.0])
 def test_steps_are_those_of_the_paper(resource: bool, eps: float) -> None:
     drawn = np.random.RandomState(3)
-    grads = [{name: drawn.standard_normal(np.shape(value)) for name, value in START.items()} for _ in range(5)]
+    grads = [
+        {name: drawn.standard_normal(np.shape(value)) for name, value in START.items()}
+        for _ in range(5)
+    ]
     with tf.Graph().as_default(), tf.Session() as session:
         variables = {
-            name: tf.get_variable(name, initializer=value, use_resource=resource) for name, value in START.items()
+            name: tf.get_variable(name, initializer=value, use_resource=resource)
+            for name, value in START.items()
         }
         fed = {name: tf.placeholder(tf.float64, np.shape(value)) for name, value in START.items()}
-        made = tf.contrib.opt.GGTOptimizer(RATE, BETA1, window=WINDOW, eps=eps, svd_eps=1e-2, sigma_eps=1e-1)
+        made = tf.contrib.opt.GGTOptimizer(
+            RATE, BETA1, window=WINDOW, eps=eps, svd_eps=1e-2, sigma_eps=1e-1
+        )
         step = made.apply_gradients([(fed[name], variables[name]) for name in START])
         session.run(tf.global_variables_initializer())
         whole = np.hstack([START[name].reshape(-1) for name in "abc"])
@@ -48,7 +61,9 @@ def test_steps_are_those_of_the_paper(resource: bool, eps: float) -> None:
             flat = np.hstack([grad[name].reshape(-1) for name in "abc"])
             whole, mean = moved(whole, flat, mean, buffer, t, eps, 1e-2, 1e-1)
             found = session.run([variables[name] for name in "abc"])
-            np.testing.assert_allclose(np.hstack([np.reshape(each, -1) for each in found]), whole, rtol=1e-6)
+            np.testing.assert_allclose(
+                np.hstack([np.reshape(each, -1) for each in found]), whole, rtol=1e-6
+            )
 
 
 def test_rows_of_a_gradient_are_those_of_the_variable() -> None:
@@ -57,7 +72,11 @@ def test_rows_of_a_gradient_are_those_of_the_variable() -> None:
         for name, sparse in (("dense", False), ("sparse", True)):
             with tf.variable_scope(name):
                 var = tf.get_variable("v", initializer=[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-            loss = tf.reduce_sum(tf.square(tf.gather(var, [2, 0, 2]) if sparse else tf.stack([var[2], var[0], var[2]])))
+            loss = tf.reduce_sum(
+                tf.square(
+                    tf.gather(var, [2, 0, 2]) if sparse else tf.stack([var[2], var[0], var[2]])
+                )
+            )
             step = tf.contrib.opt.GGTOptimizer(window=2, name=name).minimize(loss)
             found.append((var, step))
         session.run(tf.global_variables_initializer())
@@ -71,7 +90,10 @@ def test_rows_of_a_gradient_are_those_of_the_variable() -> None:
 
 def test_variables_of_two_dtypes_are_refused() -> None:
     with tf.Graph().as_default():
-        one, other = tf.get_variable("a", initializer=1.0), tf.get_variable("b", initializer=np.float64(1))
+        one, other = (
+            tf.get_variable("a", initializer=1.0),
+            tf.get_variable("b", initializer=np.float64(1)),
+        )
         loss = one + tf.cast(other, tf.float32)
         with pytest.raises(ValueError, match="of one dtype"):
             tf.contrib.opt.GGTOptimizer().minimize(loss)

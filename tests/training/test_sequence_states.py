@@ -22,7 +22,9 @@ def graph() -> Any:
 def source() -> tuple[Any, Any, Any]:
     """(key, length, sequence [length, 2]) of one sequence after another; the numbers say which, and which step."""
     key, length = tf.train.slice_input_producer(
-        [tf.constant(list(LENGTHS)), tf.constant(list(LENGTHS.values()))], num_epochs=1, shuffle=False
+        [tf.constant(list(LENGTHS)), tf.constant(list(LENGTHS.values()))],
+        num_epochs=1,
+        shuffle=False,
     )
     steps = tf.cast(tf.range(length), tf.float32)
     first = tf.cast(tf.decode_raw(key, tf.uint8)[0], tf.float32)
@@ -53,7 +55,11 @@ def summed(batch_size: int, **options: Any) -> Any:
         key, {"steps": sequence}, {"twice": length * 2}, length,
         {"sum": tf.zeros([2]), "count": tf.constant(0)}, 3, batch_size, num_threads=1, **options,
     )  # fmt: skip
-    assert batch.sequences["steps"].shape.as_list() == [None if options.get("allow_small_batch", True) else batch_size, 3, 2]
+    assert batch.sequences["steps"].shape.as_list() == [
+        None if options.get("allow_small_batch", True) else batch_size,
+        3,
+        2,
+    ]
     total = batch.state("sum") + tf.reduce_sum(batch.sequences["steps"], 1)
     count = batch.state("count") + batch.length
     saved = [batch.save_state("sum", total), batch.save_state("count", count)]
@@ -70,15 +76,23 @@ def summed(batch_size: int, **options: Any) -> Any:
 @pytest.mark.parametrize("capacity", [1, 1000])
 def test_states_go_on_from_segment_to_segment(batch_size: int, capacity: int) -> None:
     found = batches(lambda: summed(batch_size, capacity=capacity))
-    rows = [{name: each[name][row] for name in each if name != "size"} for each in found for row in range(each["size"])]
+    rows = [
+        {name: each[name][row] for name in each if name != "size"}
+        for each in found
+        for row in range(each["size"])
+    ]
     assert len(rows) == 2 + 1 + 3
     for key, length in LENGTHS.items():
         mine = [row for row in rows if row["key"].endswith(b":" + key)]
         count = -(-length // 3)
         assert [row["at"] for row in mine] == list(range(count))
-        assert [row["key"] for row in mine] == [b"%05d_of_%05d:%s" % (at, count, key) for at in range(count)]
+        assert [row["key"] for row in mine] == [
+            b"%05d_of_%05d:%s" % (at, count, key) for at in range(count)
+        ]
         assert [row["next"] for row in mine] == [*[row["key"] for row in mine[1:]], b"STOP:" + key]
-        assert {(row["of"], row["total"], row["twice"]) for row in mine} == {(count, length, 2 * length)}
+        assert {(row["of"], row["total"], row["twice"]) for row in mine} == {
+            (count, length, 2 * length)
+        }
         assert [row["length"] for row in mine] == [min(3, length - 3 * at) for at in range(count)]
         assert [row["count"] for row in mine] == [min(length, 3 * at + 3) for at in range(count)]
         assert mine[-1]["sum"].tolist() == [length * (length - 1) / 2, length * key[0]]
@@ -98,12 +112,18 @@ def test_a_recurrent_network_goes_on_where_it_was() -> None:
         )
         inputs = tf.unstack(batch.sequences["steps"], axis=1)
         outputs, _ = tf.nn.static_state_saving_rnn(cell, inputs, batch, "h", batch.length)
-        return batch.key, tf.stack(outputs, 1), [v.read_value() for v in tf.global_variables() if "cell" in v.op.name]
+        return (
+            batch.key,
+            tf.stack(outputs, 1),
+            [v.read_value() for v in tf.global_variables() if "cell" in v.op.name],
+        )
 
     found = batches(build)
     kernel, bias = found[0][2]
     for key, length in LENGTHS.items():
-        made = np.concatenate([out[0] for name, out, _ in found if name[0].endswith(b":" + key)])[:length]
+        made = np.concatenate([out[0] for name, out, _ in found if name[0].endswith(b":" + key)])[
+            :length
+        ]
         h = np.zeros(2)
         for step in range(length):
             h = np.tanh(np.hstack([[step, key[0]], h]) @ kernel + bias)
@@ -140,7 +160,9 @@ def test_what_cannot_be_cut_is_refused(change: dict[str, Any], error: Any, messa
         "sparse": lambda: tf.SparseTensor([[0]], [1.0], [3]),
     }
     change = {
-        name: {key: made[each]() for key, each in value.items()} if isinstance(value, dict) else value
+        name: {key: made[each]() for key, each in value.items()}
+        if isinstance(value, dict)
+        else value
         for name, value in change.items()
     }
     given: dict[str, Any] = {
@@ -153,9 +175,18 @@ def test_what_cannot_be_cut_is_refused(change: dict[str, Any], error: Any, messa
 
 def test_steps_that_do_not_fit_are_an_error_of_the_step() -> None:
     saver = training.SequenceQueueingStateSaver(
-        1, 2, 3, "k", {"x": tf.placeholder_with_default(tf.zeros([3, 1]), [None, 1])}, {}, {"s": tf.zeros([1])}
+        1,
+        2,
+        3,
+        "k",
+        {"x": tf.placeholder_with_default(tf.zeros([3, 1]), [None, 1])},
+        {},
+        {"s": tf.zeros([1])},
     )
-    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="no multiple of num_unroll"):
+    with (
+        tf.Session() as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match="no multiple of num_unroll"),
+    ):
         session.run(saver.prefetch_op)
     with pytest.raises(KeyError, match="not declared: t"):
         saver.next_batch.state("t")

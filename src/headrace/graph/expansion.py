@@ -3,7 +3,8 @@
 An `Expansion` copies nodes into a graph of its own and asks each node that calls functions (`CALLS_FUNCTION`) to put
 there what it stands for instead: the body of a function, or branches and loops of Switch, Merge and Enter around bodies
 (`OpSpec.expand`).  So whoever plans, places and runs steps sees no calls, and a function costs what its nodes cost.
-Within its own body a function is not put again: there its call is one node still, which runs it as a step (`ops.flow.step_calls`).
+Within its own body a function is not put again: there its call is one node still, which runs it as a step of its own
+(`ops.flow.step_calls`).
 A node of a body is called ``call/node``, has the device that it asks for or else that of the call, and, if it does
 more than compute, waits for what the call waits for and runs whenever the call would.
 Called by: plan.wanted, graph.function_gradients.  Threads: as who plans; what is read must not change meanwhile.

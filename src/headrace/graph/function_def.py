@@ -177,7 +177,9 @@ class _Import:
         self._definition, self._graph = definition, graph
         self._shapes, self._values = shapes, values
         self._arguments: dict[str, list[str]] = {}  # nodes of each: one, or those of a list
-        self._outputs: dict[str, dict[str, range]] = {}  # numbers of the outputs of each node, by their names
+        self._outputs: dict[
+            str, dict[str, range]
+        ] = {}  # numbers of the outputs of each node, by their names
 
     def body(self) -> Body:
         definition = self._definition

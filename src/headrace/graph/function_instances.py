@@ -121,7 +121,9 @@ def arguments_text(args: Iterable[pb.OpDef.ArgDef]) -> str:
     texts = []
     for arg in args:
         kind = arg.type_list_attr or arg.type_attr or dtypes.as_dtype(int(arg.type)).base_dtype.name
-        texts.append(f"{arg.name}: {arg.number_attr} * {kind}" if arg.number_attr else f"{arg.name}: {kind}")
+        texts.append(
+            f"{arg.name}: {arg.number_attr} * {kind}" if arg.number_attr else f"{arg.name}: {kind}"
+        )
     return "; ".join(texts)
 
 

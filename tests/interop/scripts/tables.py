@@ -99,7 +99,9 @@ def a_table_is_changed_by_several(tf: Any, here: Here) -> Any:
         )
         read, (keys, held) = session.run([values, list(everything)])
         rows = sorted([int(key), float(value)] for key, value in zip(keys, held, strict=True))
-        session.run(tf.raw_ops.LookupTableRemoveV2(table_handle=handle, keys=tf.constant([4], tf.int64)))
+        session.run(
+            tf.raw_ops.LookupTableRemoveV2(table_handle=handle, keys=tf.constant([4], tf.int64))
+        )
         return [read, rows, session.run(tf.raw_ops.LookupTableSizeV2(table_handle=handle))]
 
 

@@ -277,9 +277,7 @@ class BidirectionalGridLSTMCell(GridLSTMCell):
         )
         self._offset = backward_slice_offset
         names = [
-            name
-            for way in ("fwd", "bwd")
-            for name in _state_names(self._blocks, f"{way}_state")
+            name for way in ("fwd", "bwd") for name in _state_names(self._blocks, f"{way}_state")
         ]
         self._state_tuple_type = namedtuple("BidirectionalGridLSTMStateTuple", names)
 

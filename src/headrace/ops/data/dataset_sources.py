@@ -51,7 +51,7 @@ def _kept(value: Any) -> Any:
 
 def _datasets_among(components: Sequence[Any]) -> list[Dataset]:
     """Those that are variants of datasets, in their order."""
-    arrays = [each for each in components if getattr(each, "dtype", None) == object]
+    arrays = [each for each in components if isinstance(each, np.ndarray) and each.dtype.hasobject]
     return [held for each in arrays for held in each.reshape(-1) if isinstance(held, Dataset)]
 
 

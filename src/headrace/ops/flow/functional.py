@@ -1,6 +1,6 @@
 """Ops that call functions of the graph: calls, branches, loops, gradients.
 
-But for calls of a function within itself none is run: each says what stands for it (`OpSpec.expand`), which is the nodes
+But for calls of a function within itself none is run: each says what stands for it (`OpSpec.expand`), which is nodes
 of its functions, with Switch and Merge or a loop's frame around them, as `cond` and `while_loop` would have built them.
 So functions are placed, divided among tasks and planned node by node, and cost what the same graph without functions
 costs.

@@ -1,8 +1,9 @@
 """Functions that a step calls while it runs, since no end of nodes would stand for them: those that call themselves.
 
 Where a function is called within its own body `graph.expansion` leaves a PartitionedCall, or, if something in the
-function may wait, a HeadraceWaitingCall, which TensorFlow's tasks do not have.  Each call is a step of its own, with registers of its own, of the function as it was planned
-once.  It runs in the thread of whoever calls; before Python's frames become too many, another thread goes on.
+function may wait, a HeadraceWaitingCall, which TensorFlow's tasks do not have.  Each call is a step of its own, with
+registers of its own, of the function as it was planned once.  It runs in the thread of whoever calls; before Python's
+frames become too many, another thread goes on.
 Called by: graph.expansion, by its name, ops.flow.functional.  Threads: kernels any.
 """
 
@@ -141,9 +142,7 @@ def _ending(under_way: Pending[list[Any]], scope: Scope) -> Pending[list[Any]]:
     traits={STATEFUL, MAY_WAIT},
     differentiable=False,
 )
-def waiting_call_op(
-    ctx: KernelContext, *args: Any, f: pb.NameAttrList
-) -> Pending[list[Any]]:
+def waiting_call_op(ctx: KernelContext, *args: Any, f: pb.NameAttrList) -> Pending[list[Any]]:
     """What f gives for args, when it has waited; it ends with the step.  Raises as `call`."""
     function, functions = _function_of(ctx, f)
     scope = Scope(parent=ctx.scope)

@@ -78,7 +78,8 @@ class Iteration:
 
     check: raises Interrupted when pulling is to stop.  scope: ends with the pass.
     stateful: nodes of functions that remember something, for people.  functions: of its stages, by their names.
-    root: the dataset that is iterated, once there is one.  stats: what stages that measure tell, if anybody wants to know.
+    root: the dataset that is iterated, once there is one.
+    stats: what stages that measure tell, if anybody wants to know.
     """
 
     __slots__ = ("check", "files", "functions", "root", "scope", "stateful", "stats", "threads")

@@ -169,7 +169,10 @@ class SequenceQueueingStateSaver:
     def _steps(self) -> Any:
         """How many the sequences have, what pads them included."""
         if not self._sequences:
-            return make.FloorDiv(self._length + (self.num_unroll - 1), self.num_unroll) * self.num_unroll
+            return (
+                make.FloorDiv(self._length + (self.num_unroll - 1), self.num_unroll)
+                * self.num_unroll
+            )
         return shape_of(next(iter(self._sequences.values())))[0]
 
     def _checks(self, steps: Any) -> list[Operation]:
@@ -198,7 +201,9 @@ class SequenceQueueingStateSaver:
         closed = [self.barrier.close(cancel_pending_enqueues)]
         if self._tokens is not None:
             closed.append(self._tokens.close(cancel_pending_enqueues))
-        made: Operation = group(*closed, name=name or f"{self.name.rpartition('/')[2]}_BarrierClose")
+        made: Operation = group(
+            *closed, name=name or f"{self.name.rpartition('/')[2]}_BarrierClose"
+        )
         return made
 
     # -- out ------------------------------------------------------------------------------------
@@ -268,15 +273,15 @@ class NextQueuedSequenceBatch:
             value.set_shape(begun.shape)
             goes_on = make.Less(self.sequence + 1, self.sequence_count)
             rows = reshape(make.Where(goes_on), [-1])
-            return self._saver._put(f"state/{state_name}", gather(self.next_key, rows), gather(value, rows))
+            return self._saver._put(
+                f"state/{state_name}", gather(self.next_key, rows), gather(value, rows)
+            )
 
 
 def _segment_keys(numbered: Any, count: Any, key: Any) -> Tensor:
     """00000_of_00003:key, …"""
-    digits = {"width": _DIGITS, "fill": "0"}
-    made: Tensor = string_join(
-        [as_string(numbered, **digits), "_of_", as_string(count, **digits), ":", key]
-    )
+    at, of = (as_string(each, width=_DIGITS, fill="0") for each in (numbered, count))
+    made: Tensor = string_join([at, "_of_", of, ":", key])
     return made
 
 
@@ -320,7 +325,7 @@ def batch_sequences_with_states(
     See `SequenceQueueingStateSaver`.  input_length: of the sequence; None: all that there is.  pad: fill sequences up
     to a multiple of num_unroll, with zeros.  make_keys_unique: put a number behind each key, drawn at random.
     """
-    with name_scope(name, "batch_sequences_with_states") as scope:
+    with name_scope(name, "batch_sequences_with_states"):
         sequences = _tensors(input_sequences, "input_sequences")
         if not sequences:
             raise ValueError("input_sequences must have at least one sequence")

@@ -110,7 +110,9 @@ class GGTOptimizer(Optimizer):
 
     def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
         shape = convert(np.array(var.shape.as_list(), np.int64))
-        whole = make.ScatterNd(expand_dims(cast(grad.indices, dtypes.int64), -1), grad.values, shape)
+        whole = make.ScatterNd(
+            expand_dims(cast(grad.indices, dtypes.int64), -1), grad.values, shape
+        )
         return self._apply_dense(whole, var)
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
@@ -146,7 +148,9 @@ class GGTOptimizer(Optimizer):
         def through(weights: Any) -> Tensor:
             """G · u · diag(weights) · uᵀ · Gᵀ · mean."""
             inside = matmul(u, matmul(rows, mean), transpose_a=True)
-            found: Tensor = matmul(rows, matmul(u, expand_dims(weights, -1) * inside), transpose_a=True)
+            found: Tensor = matmul(
+                rows, matmul(u, expand_dims(weights, -1) * inside), transpose_a=True
+            )
             return found
 
         step = through(make.Pow(roots + self._number("sigma_eps"), cast_like(convert(-3.0), mean)))
