@@ -30,7 +30,9 @@ def factorial() -> Any:
     later = Declare("fact", [("n", tf.float32)], [("r", tf.float32)])
     base = Defun(tf.float32, func_name="base")(lambda n: tf.ones_like(n))
     more = Defun(tf.float32, func_name="more")(lambda n: n * later(n - 1.0))
-    return Defun(tf.float32, func_name="fact")(lambda n: If(n <= 1.0, [n], base, more)[0])
+    return Defun(tf.float32, func_name="fact", out_names=["r"])(
+        lambda n: If(n <= 1.0, [n], base, more)[0]
+    )
 
 
 def fibonacci() -> Any:
@@ -45,7 +47,9 @@ def power() -> Any:
     types = tf.float32, tf.int32
     base = Defun(*types, func_name="power_base")(lambda x, n: tf.ones_like(x))
     more = Defun(*types, func_name="power_more")(lambda x, n: x * later(x, n - 1))
-    return Defun(*types, func_name="power")(lambda x, n: If(n <= 0, [x, n], base, more)[0])
+    return Defun(*types, func_name="power", out_names=["r"])(
+        lambda x, n: If(n <= 0, [x, n], base, more)[0]
+    )
 
 
 def count() -> Any:
@@ -76,7 +80,9 @@ def test_it_may_be_called_from_anywhere(where: str) -> None:
     elif where == "in a branch":
         y = tf.cond(n > 0, lambda: fib(n), lambda: tf.constant(-1))
     else:
-        _, y = tf.while_loop(lambda i, s: i <= n, lambda i, s: (i + 1, s + fib(i)), [0, 0])
+        _, y = tf.while_loop(
+            lambda i, s: i <= n, lambda i, s: (i + 1, s + tf.reshape(fib(i), [])), [0, 0]
+        )
     with tf.Session() as session:
         found = [session.run(y, {n: each}) for each in (1, 7, 10)]
     assert found == ([1, 33, 143] if where == "in a loop" else [1, 13, 55])
@@ -140,7 +146,11 @@ def test_an_error_within_names_its_node() -> None:
 
 
 def shared_queue() -> Any:
-    return tf.FIFOQueue(10, tf.int32, [[]], shared_name="numbers")
+    return tf.raw_ops.FIFOQueueV2(component_types=[tf.int32], shapes=[[]], shared_name="numbers")
+
+
+def put(value: int) -> Any:
+    return tf.raw_ops.QueueEnqueueV2(handle=shared_queue(), components=[tf.constant(value)])
 
 
 def drained(name: str) -> Any:
@@ -150,7 +160,7 @@ def drained(name: str) -> Any:
 
     @Defun(tf.int32, func_name=f"{name}_more")
     def more(n: Any) -> Any:
-        taken = shared_queue().dequeue()
+        (taken,) = tf.raw_ops.QueueDequeueV2(handle=shared_queue(), component_types=[tf.int32])
         with tf.control_dependencies([taken]):
             return taken + later(n - 1)
 
@@ -159,7 +169,7 @@ def drained(name: str) -> Any:
 
 def test_it_may_wait_while_the_rest_of_the_step_goes_on() -> None:
     y = drained("drained")(tf.constant(3))
-    puts = [shared_queue().enqueue(each) for each in (5, 7, 9)]
+    puts = [put(each) for each in (5, 7, 9)]
     with tf.Session() as session:
         assert session.run([y, *puts])[0] == 21
 
@@ -167,10 +177,10 @@ def test_it_may_wait_while_the_rest_of_the_step_goes_on() -> None:
 def test_who_gives_up_ends_the_calls_that_wait() -> None:
     y = drained("drained")(tf.constant(3))
     with tf.Session() as session:
-        session.run(shared_queue().enqueue(5))
+        session.run(put(5))
         with pytest.raises(tf.errors.DeadlineExceededError):
             session.run(y, options=tf.RunOptions(timeout_in_ms=50))
-        session.run([shared_queue().enqueue(each) for each in (5, 7, 9)])
+        session.run([put(each) for each in (5, 7, 9)])
         assert session.run(y) == 21
 
 

@@ -73,9 +73,9 @@ def summed(batch_size: int, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
-@pytest.mark.parametrize("capacity", [1, 1000])
-def test_states_go_on_from_segment_to_segment(batch_size: int, capacity: int) -> None:
-    found = batches(lambda: summed(batch_size, capacity=capacity))
+@pytest.mark.parametrize("more", [0, 1000])
+def test_states_go_on_from_segment_to_segment(batch_size: int, more: int) -> None:
+    found = batches(lambda: summed(batch_size, capacity=batch_size + more))
     rows = [
         {name: each[name][row] for name in each if name != "size"}
         for each in found
@@ -148,6 +148,7 @@ def test_keys_can_be_made_unique() -> None:
     ("change", "error", "message"),
     [
         ({"initial_states": {}}, ValueError, "at least one state"),
+        ({"capacity": 1, "batch_size": 2}, ValueError, "so many must be under way"),
         ({"num_unroll": 0}, ValueError, "num_unroll must be at least 1"),
         ({"input_sequences": {}}, ValueError, "at least one sequence"),
         ({"input_context": {"c": "unknown"}}, ValueError, "shape of context 'c' must be known"),

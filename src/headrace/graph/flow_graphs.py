@@ -68,10 +68,11 @@ class FlowGraph(FuncGraph):
         self.to_function(self.name, attrs={"_construction_context": b"kEagerRuntime"})
         return pb.NameAttrList(name=self.name)
 
-    def rewrite(self) -> None:
-        """It is another function from now on, of a name of its own."""
+    def rewritten(self) -> pb.NameAttrList:
+        """As `add_function`, by another name, since it has changed."""
         name = f"{self.name}_rewritten"
         self.name = self.library.free_name(name) if name in self.library else name
+        return self.add_function()
 
     def dummy_input(self, like: Tensor) -> Tensor:
         """A placeholder for what the other branch takes and this one does not."""

@@ -191,9 +191,9 @@ class _Import:
         nodes = [self._bound(node) for node in definition.node_def]
         self._outputs = {node.name: self._outputs_of(node) for node in nodes}
         for node in nodes:
-            inputs = [each for text in node.input for each in self._inputs(text, node.name)]
+            texts = [each for text in node.input for each in self._inputs(text, node.name)]
             del node.input[:]
-            node.input.extend(inputs)
+            node.input.extend(texts)
             proto.node.append(node)
         importer = Importer(self._graph, origins=False)
         importer.add(proto)
@@ -223,7 +223,7 @@ class _Import:
         self._arguments[argument.name] = names
         for name, dtype in zip(names, types, strict=True):
             node = proto.node.add(name=name, op="Placeholder")
-            node.attr["dtype"].type = dtype
+            node.attr["dtype"].type = dtype  # type: ignore[assignment]
             node.attr["shape"].shape.unknown_rank = True
             if known is not None and known.attr["_output_shapes"].list.shape:
                 node.attr["shape"].shape.CopyFrom(known.attr["_output_shapes"].list.shape[0])
@@ -280,8 +280,12 @@ class _Import:
             )
         if found is not None and not rest:
             return list(found)
-        if found is not None and len(rest) == 1 and rest[0].isdigit() and int(rest[0]) < len(found):
-            return [found[int(rest[0])]]
+        if found is not None and len(rest) == 1 and rest[0].isdigit():
+            if int(rest[0]) < len(found):
+                return [found[int(rest[0])]]
+            raise ValueError(
+                f"Node {user!r}: Unknown input {text!r}: {text.rpartition(':')[0]!r} has {len(found)} outputs"
+            )
         raise ValueError(
             f"Node {user!r}: Unknown input {text!r}: it is not '<argument>' or '<node>:<output>:<index>' of the "
             "function"

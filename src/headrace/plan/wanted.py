@@ -55,8 +55,8 @@ def wanted(
         return Wanted(check_before_assigning(pruned), feeds, fetches)
     expansion = Expansion(inside=inside)
     expansion.copy(pruned.ops, pruned.controls, feeds, fetches)
-    inside = [expansion.tensor(tensor) for tensor in feeds]
+    given = [expansion.tensor(tensor) for tensor in feeds]
     outside = [expansion.tensor(tensor) for tensor in fetches]
     aims = [each for target in targets for each in expansion.done(target)]
-    again = needed(inside, outside, [*aims, *expansion.effects], exact=exact)
-    return Wanted(check_before_assigning(again), inside, outside, expansion.copies)
+    again = needed(given, outside, [*aims, *expansion.effects], exact=exact)
+    return Wanted(check_before_assigning(again), given, outside, expansion.copies)

@@ -71,7 +71,7 @@ class GridLSTMCell(RNNCell):
         self._feature_size, self._frequency_skip = feature_size, frequency_skip
         self._state_is_tuple = state_is_tuple
         names = _state_names(self._blocks)
-        self._state_tuple_type: Any = namedtuple("GridLSTMStateTuple", names)
+        self._state_tuple_type = _named("GridLSTMStateTuple", names)
 
     @property
     def output_size(self) -> Any:
@@ -208,6 +208,10 @@ def _seen(peepholes: Any, gate: str, name: str, cells: tuple[Any, Any]) -> Any:
     return of_freq * c_freq + of_time * c_time
 
 
+def _named(kind: str, names: Sequence[str]) -> Any:
+    return namedtuple(kind, names)
+
+
 def _state_names(blocks: Sequence[int], prefix: str = "state") -> list[str]:
     return [
         f"{prefix}_f{window:02}_b{block:02}_{part}"
@@ -279,7 +283,7 @@ class BidirectionalGridLSTMCell(GridLSTMCell):
         names = [
             name for way in ("fwd", "bwd") for name in _state_names(self._blocks, f"{way}_state")
         ]
-        self._state_tuple_type = namedtuple("BidirectionalGridLSTMStateTuple", names)
+        self._state_tuple_type = _named("BidirectionalGridLSTMStateTuple", names)
 
     @property
     def output_size(self) -> Any:

@@ -315,7 +315,7 @@ class Declare:
         outputs: Sequence[tuple[str, Any]],
     ) -> None:
         """func_name: that its `Defun` gives.  inputs, outputs: (name, dtype) of each argument and result."""
-        self._signature = pb.OpDef(name=func_name)
+        self._signature = pb.OpDef(name=func_name, is_stateful=True)  # whatever it will be
         for described, args in (
             (inputs, self._signature.input_arg),
             (outputs, self._signature.output_arg),

@@ -10,6 +10,7 @@ Called by: graph.expansion, by its name, ops.flow.functional.  Threads: kernels 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Event
 from typing import Any, Final
 
 from headrace.base import dtypes, errors
@@ -35,6 +36,10 @@ _PER_THREAD: Final = 16
 
 
 _Functions = dict[bytes | str, CallableFunction]
+
+
+_ENDS_S: Final = 1.0
+"""A call that was given up has this long to end; a kernel that takes longer goes on, and nobody hears of it."""
 
 
 class _CalledStep(StepState):
@@ -109,14 +114,15 @@ def call(ctx: KernelContext, *args: Any, f: pb.NameAttrList) -> list[Any]:
     return goes_on.wait(ctx.scope)
 
 
-def _ending(under_way: Pending[list[Any]], scope: Scope) -> Pending[list[Any]]:
-    """The same; who gives it up ends the scope."""
+def _ending(under_way: Pending[list[Any]], scope: Scope, ended: Event) -> Pending[list[Any]]:
+    """The same; who gives it up ends the scope, and waits until the call has withdrawn what it waits for."""
     gone = errors.cancelled("the step that had called the function has ended")
 
     def withdraw(_: Pending[Any]) -> bool:
         left = under_way.abandon(gone)
         if left:
             scope.cancel(gone)
+            ended.wait(_ENDS_S)
         return left
 
     found: Pending[list[Any]] = Pending(under_way.wait_info, withdraw)
@@ -148,7 +154,12 @@ def waiting_call_op(ctx: KernelContext, *args: Any, f: pb.NameAttrList) -> Pendi
     scope = Scope(parent=ctx.scope)
     step = _step_within(ctx, function.name, functions, scope)
     step.apart = True
-    under_way: Pending[list[Any]] = ctx.runtime.workers.callbacks.call(
-        lambda: _called(ctx, function, args, step), ctx.node.name
-    )
-    return _ending(under_way, scope)
+    ended = Event()
+
+    def called() -> list[Any]:
+        try:
+            return _called(ctx, function, args, step)
+        finally:
+            ended.set()
+
+    return _ending(ctx.runtime.workers.callbacks.call(called, ctx.node.name), scope, ended)

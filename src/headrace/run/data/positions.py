@@ -83,10 +83,20 @@ def with_datasets(tree: Position, run: Iteration) -> Position:
 
 def _made_again(origin: Origin, run: Iteration) -> Any:
     function = run.functions.get(origin.function)
+    if function is None and run.root is not None:
+        _note_functions(run.root, run.within(run.scope))
+        function = run.functions.get(origin.function)
     if function is None:
         raise _other(f"it has no function {origin.function}")
     arguments = tuple(with_datasets(list(origin.arguments), run))
     return function.one(arguments, run.scope)[origin.result].item()
+
+
+def _note_functions(dataset: Dataset, run: Iteration) -> None:
+    """Let those be known whose stages are made when they are pulled."""
+    dataset.stage(run).close()
+    for part in dataset.parts:
+        _note_functions(part, run)
 
 
 def _part_again(part: Part, run: Iteration) -> Dataset:

@@ -25,14 +25,15 @@ from headrace.ops.array.padding import pad as with_zeros
 from headrace.ops.array.ranges import range as numbers
 from headrace.ops.array.shapes import expand_dims, reshape
 from headrace.ops.array.shapes import shape as shape_of
-from headrace.ops.data.barriers import Barrier
+from headrace.ops.data.barriers import GIVES_REST, Barrier
 from headrace.ops.data.queues import FIFOQueue
 from headrace.ops.flow.asserts import Assert
-from headrace.ops.flow.identities import group, identity
+from headrace.ops.flow.control_flow import cond
+from headrace.ops.flow.identities import group, identity, no_op
 from headrace.ops.io.summaries import scalar
 from headrace.ops.math.casting import cast
 from headrace.ops.math.clipping import clip_by_value
-from headrace.ops.math.reductions import reduce_sum
+from headrace.ops.math.reductions import reduce_any, reduce_sum
 from headrace.ops.random.draws import random_uniform
 from headrace.ops.string.strings import as_string, string_join
 from headrace.ops.tables import make
@@ -80,6 +81,10 @@ class SequenceQueueingStateSaver:
             raise ValueError("initial_states must have at least one state variable")
         if num_unroll < 1:
             raise ValueError(f"num_unroll must be at least 1, and is {num_unroll}")
+        if capacity is not None and isinstance(batch_size, int) and capacity < batch_size:
+            raise ValueError(
+                f"capacity is {capacity}, and a batch has segments of {batch_size} sequences: so many must be under way"
+            )
         with name_scope(name, "InputQueueingStateSaver") as self._name:
             self._sequences = _tensors(input_sequences, "input_sequences")
             self._context = _tensors(input_context, "input_context")
@@ -218,6 +223,7 @@ class SequenceQueueingStateSaver:
 
     def _taken(self) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         found = self.barrier.take_many(self.batch_size, self._small)
+        found.indices.op._set_attr(GIVES_REST, True)
         values = dict(zip([name for name, _, _ in self._components], found.values, strict=True))
         if self._tokens is None:
             return found.indices, found.keys, values
@@ -273,9 +279,13 @@ class NextQueuedSequenceBatch:
             value.set_shape(begun.shape)
             goes_on = make.Less(self.sequence + 1, self.sequence_count)
             rows = reshape(make.Where(goes_on), [-1])
-            return self._saver._put(
-                f"state/{state_name}", gather(self.next_key, rows), gather(value, rows)
+            keys, kept = gather(self.next_key, rows), gather(value, rows)
+            saved: Operation = cond(
+                reduce_any(goes_on),
+                lambda: self._saver._put(f"state/{state_name}", keys, kept),
+                no_op,  # a barrier that is closed, and has nothing to be completed, takes nothing
             )
+            return saved
 
 
 def _segment_keys(numbered: Any, count: Any, key: Any) -> Tensor:
@@ -366,4 +376,6 @@ def _padded(tensor: Any, num_unroll: int) -> Any:
     if rank is None:
         raise ValueError(f"the rank of {tensor.name} must be known, so that it can be padded")
     rows = [constant([0, 0]) for _ in range(rank - 1)]
-    return with_zeros(tensor, make.Pack([make.Pack([constant(0), missing]), *rows]))
+    padded = with_zeros(tensor, make.Pack([make.Pack([constant(0), missing]), *rows]))
+    padded.set_shape([None, *tensor.shape[1:]])
+    return padded
