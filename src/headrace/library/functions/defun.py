@@ -119,7 +119,13 @@ def _arity(func: Callable[..., Any]) -> tuple[int, int | None]:
 
 
 class _DefunGraph(FuncGraph):
+    """The body of one; `tf.set_random_seed` of the graph around says nothing in it."""
+
     functional_flow = False
+
+    def __init__(self, name: str, outer: Graph) -> None:
+        super().__init__(name, outer)
+        self.seed = None
 
     def captures_are_called(self, tensor: Tensor) -> str:
         return "Placeholder"
@@ -246,6 +252,7 @@ class DefinedFunction:
         attrs = {**_attrs_of(kwargs), _UNINFERRED: True}
         graph = scopes.get_default_graph()
         self.add_to_graph(graph)
+        given = [convert(value) for value in args]
         if len(args) != len(self.declared_input_types):
             raise ValueError(
                 f"Expected {len(self.declared_input_types)} arguments, got {len(args)}: {self.name!r} takes "
@@ -254,7 +261,9 @@ class DefinedFunction:
         spec = graph.library.find(self.name).spec
         tensors = [
             self._argument(value, dtype, arg.name)
-            for value, dtype, arg in zip(args, self.declared_input_types, spec.inputs, strict=False)
+            for value, dtype, arg in zip(
+                given, self.declared_input_types, spec.inputs, strict=False
+            )
         ]
         op = apply_op(spec, (*tensors, *self.captured_inputs), attrs, name or self.name)
         if self._shape_func is not None:
@@ -262,13 +271,13 @@ class DefinedFunction:
                 tensor.set_shape(shape)
         return _outputs_of(op)
 
-    def _argument(self, value: Any, dtype: dtypes.DType, name: str) -> Tensor:
-        if isinstance(value, Tensor) and value.dtype.base_dtype is not dtype.base_dtype:
+    def _argument(self, value: Tensor, dtype: dtypes.DType, name: str) -> Tensor:
+        if value.dtype.base_dtype is not dtype.base_dtype:
             raise ValueError(
                 f"Input {name!r} passed {value.dtype.name} expected {dtype.name} while building NodeDef {self.name!r}: "
                 f"{value.name}; tf.cast converts"
             )
-        return convert(value, dtype)
+        return value
 
 
 class OverloadedFunction:

@@ -24,6 +24,7 @@ from headrace.graph.expansion import Replaced, Site, called, symbolic_gradient
 from headrace.graph.function_gradients import gradient_of
 from headrace.graph.function_library import Body, Function
 from headrace.graph.graph import Operation
+from headrace.graph.handles import behind
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
@@ -132,7 +133,11 @@ def _(to: Site, node: Operation) -> Replaced:
 
 def _of_arguments(c: ShapeContext) -> list[Shape]:
     """A gradient has the shape of its argument."""
-    return [c.shape(at) if at < len(c.op.inputs) else None for at in range(len(c.op.outputs))]
+    found: list[Shape] = []
+    for tensor, _ in zip(c.op.inputs, c.op.outputs, strict=False):
+        known = behind(tensor)
+        found.append(tensor._raw if known is None else known[1])
+    return found + [None] * (len(c.op.outputs) - len(found))
 
 
 symbolic_gradient_op = op(
