@@ -68,13 +68,13 @@ def a_function_is_called_on_two_tasks(tf: Any, here: Here) -> Any:
 def a_function_calls_itself(tf: Any, here: Here) -> Any:
     graph = tf.GraphDef()
     with tf.Graph().as_default():
-        later = defun(tf)(tf.float32, func_name="fact")(lambda n: n)
+        later = defun(tf)(tf.float32, func_name="fact", out_names=["r"])(lambda n: n)
         more = defun(tf)(tf.float32, func_name="more")(lambda n: n * later(n - 1.0))
         graph.library.function.add().CopyFrom(more.definition)
     with tf.Graph().as_default():
         base = defun(tf)(tf.float32, func_name="base")(lambda n: tf.ones_like(n))
         stub = defun(tf)(tf.float32, func_name="more")(lambda n: n)
-        fact = defun(tf)(tf.float32, func_name="fact")(
+        fact = defun(tf)(tf.float32, func_name="fact", out_names=["r"])(
             lambda n: calls(tf).If(n <= 1.0, [n], base, stub)[0]
         )
         for each in (fact, base):
