@@ -146,7 +146,6 @@ def _ending(under_way: Pending[list[Any]], scope: Scope, ended: Event) -> Pendin
     attrs="Tin: list(type) >= 0; Tout: list(type) >= 0; f: func",
     shape=unknown,
     traits={STATEFUL, MAY_WAIT},
-    differentiable=False,
 )
 def waiting_call_op(ctx: KernelContext, *args: Any, f: pb.NameAttrList) -> Pending[list[Any]]:
     """What f gives for args, when it has waited; it ends with the step.  Raises as `call`."""

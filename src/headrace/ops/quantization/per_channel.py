@@ -52,7 +52,6 @@ def _widths(x: Array, input_min: Array, input_max: Array) -> Array:
 
 
 def _range_shapes(c: ShapeContext) -> list[Shape]:
-    c.with_rank("input", 4)
     c.with_rank("input_min", 1)
     c.with_rank("input_max", 1)
     return [(), ()]
