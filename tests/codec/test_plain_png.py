@@ -54,7 +54,10 @@ def png(
 ) -> bytes:  # fmt: skip
     """before: chunks ahead of the pixels; pieces: how many IDATs; more: rows too many; after: what follows the end."""
     height, width, channels = pixels.shape
-    header = struct.pack(">II5B", width, height, 8, COLOURS[channels], 0, 0, 0)
+    depth = 8 * pixels.dtype.itemsize
+    header = struct.pack(">II5B", width, height, depth, COLOURS[channels], 0, 0, 0)
+    if depth == 16:
+        pixels = np.ascontiguousarray(pixels, ">u2").view(np.uint8)
     data = zlib.compress(filtered(pixels, kinds) + more)
     each = -(-len(data) // pieces)
     cuts = [chunk(b"IDAT", data[at : at + each]) for at in range(0, len(data), each)]
@@ -107,6 +110,21 @@ def test_these_are_plain(content: bytes) -> None:
     np.testing.assert_array_equal(by_itself(content), PIXELS)
 
 
+@settings(max_examples=20)
+@given(
+    st.integers(1, 7), st.integers(1, 7), st.sampled_from([1, 2, 3, 4]),
+    st.lists(st.integers(NONE, PAETH), min_size=1, max_size=7),
+)  # fmt: skip
+def test_sixteen_bits_are_read_with_every_filter(
+    height: int, width: int, channels: int, kinds: list[int]
+) -> None:
+    pixels = random(height, width, 2 * channels).view(np.uint16)
+    np.testing.assert_array_equal(images.decode_png(png(pixels, kinds), 0, True), pixels)
+    written = images.encode_png(pixels, 9)
+    np.testing.assert_array_equal(images.decode_png(written, 0, True), pixels)
+    np.testing.assert_array_equal(images.decode_png(written, 0, False), pixels >> 8)
+
+
 DEEP = images.encode_png(random(3, 3, 1).astype(np.uint16), -1)
 PALETTE = chunk(b"PLTE", bytes(3)) + chunk(b"tRNS", bytes(6))
 
@@ -127,7 +145,7 @@ PALETTE = chunk(b"PLTE", bytes(3)) + chunk(b"tRNS", bytes(6))
 def test_these_are_left_to_pillow(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_itself(content) is None
     found = outcome(content)
-    monkeypatch.setattr(plain_png, "decoded", lambda image, content: None)
+    monkeypatch.setattr(plain_png, "decoded", lambda image, content, depth=8: None)
     assert outcome(content) == found
 
 
@@ -141,7 +159,7 @@ def test_what_is_broken_has_the_outcome_that_pillow_gives_it(
             broken.append(content[:at] + bytes([content[at] ^ change]) + content[at + 1 :])
     assert all(by_itself(each) is None for each in broken)
     found = [outcome(each) for each in broken if each.startswith(b"\x89PNG\r\n")]
-    monkeypatch.setattr(plain_png, "decoded", lambda image, content: None)
+    monkeypatch.setattr(plain_png, "decoded", lambda image, content, depth=8: None)
     assert found == [outcome(each) for each in broken if each.startswith(b"\x89PNG\r\n")]
 
 

@@ -30,6 +30,7 @@ BY_PUBLIC_NAMES = {
     "LookupTableImportV2|InitializeTableFromTextFile": "oracle/programs/lookup.txt",
     "PyFuncStateless": "oracle/test_py_functions.py",
     "HeadraceAwaitVarInitialized": "run/test_leases.py",
+    "HeadraceWaitingCall": "graph/test_recursive_functions.py",
 }
 """Patterns of ops that no test names, and where they run: under the names that programs have for them."""
 

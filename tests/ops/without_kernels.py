@@ -40,7 +40,7 @@ WITHOUT_KERNELS: dict[str, str] = {
     "RandomCrop|TensorArray[A-Za-z]*(V2)?": _OLD,
     "SpaceToBatch|BatchToSpace|RefSelect|TileGrad|AudioSummary|CholeskyGrad": _OLD,
     "Conv3DBackprop(Input|Filter)|ParameterizedTruncatedNormal|ThreadUnsafeUnigramCandidateSampler": _OLD,
-    "Quantized(MatMul|Conv2D|DepthwiseConv2D).+|QuantizedDepthwiseConv2D|Requantiz.*PerChannel": _QUANTIZED,
+    "Quantized(MatMul|Conv2D|DepthwiseConv2D).+|QuantizedDepthwiseConv2D": _QUANTIZED,
     "BoostedTrees.*|IsBoostedTrees.*|TensorForest.*": _TREES,
     "Sdca.*|KMC2.*|KmeansPlus.*|NearestNeighbors": "linear models by dual ascent and clustering: no part of headrace",
     "EagerPyFunc|FakeParam": _EAGER,

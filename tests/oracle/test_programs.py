@@ -2,8 +2,9 @@
 
 The programs are the blocks of programs/*.txt, separated by lines of dashes.  A program has `tf`, `np`,
 `P(shape, dtype)` (a placeholder), `A(*sizes)` (the same random array on both sides), `tried(function, …)` (what a
-call gives, or the class of its error), `L` (the module of lookup tables) and `raw(op, …)` (a node, of inputs and attrs
-by name), `F` and `C` (the modules of functions and of what calls them), and may set
+call gives, or the class of its error), `elements(dataset)` (those of a dataset, and the classes of their errors), `L`
+(the module of lookup tables) and `raw(op, …)` (a node, of inputs and attrs by name), `F` and `C` (the modules of
+functions and of what calls them), and may set
 
     result   data, arrays, tensors, variables: compared as data, with names in the place of graph elements
     first    operations to run, one after the other, before `fetch`
@@ -87,6 +88,21 @@ def plain(value):
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return value
     return type(value).__name__ if not hasattr(value, "name") else value.name
+
+def elements(dataset, most=30):
+    """Those of a dataset, and the classes of their errors, in order."""
+    iterator = tf.data.make_initializable_iterator(dataset)
+    element, found = iterator.get_next(), []
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        while len(found) < most:
+            try:
+                found.append(session.run(element))
+            except tf.errors.OutOfRangeError:
+                return found
+            except tf.errors.OpError as error:
+                found.append(type(error).__name__)
+    return found
 
 def tried(function, *args, **kwargs):
     """What a call gives, or the class of its error."""
@@ -182,7 +198,7 @@ def outcome_of(source):
         "tf": tf, "np": np,
         "P": lambda shape, dtype=tf.float32: tf.placeholder(dtype, shape, name="x"),
         "A": lambda *sizes: random.randn(*sizes).astype(np.float32),
-        "tried": tried, "L": TABLES or tf.python.ops.lookup_ops, "LISTS": LISTS, "raw": raw,
+        "tried": tried, "elements": elements, "L": TABLES or tf.python.ops.lookup_ops, "LISTS": LISTS, "raw": raw,
         "F": DEFUN, "C": CALLS,
     }
     try:

@@ -149,6 +149,59 @@ def test_the_center_moves_when_all_have_come_if_it_is_to() -> None:
     np.testing.assert_allclose(seen[1][1][1], center, rtol=1e-5)
 
 
+def accumulating(optimizer: Any) -> Build:
+    def build(getter: Any, index: int) -> tuple[Any, Any]:
+        made = opt.AGNOptimizer(optimizer(), 2, getter, communication_period=2)
+        return made, made.make_session_run_hook(index == 0, index)
+
+    return build
+
+
+def test_the_center_goes_along_the_mean_of_a_workers_gradients() -> None:
+    sgd = accumulating(lambda: tf.train.GradientDescentOptimizer(RATE))
+    seen = trained(opt.AGNCustomGetter, sgd, 4, InTurn())
+    local, center = [np.zeros(2), np.zeros(2)], np.zeros(2)
+    sums = [np.zeros(2), np.zeros(2)]
+    for at in range(4):
+        for index, target in enumerate(TARGETS):
+            gradient = local[index] - target
+            sums[index] = sums[index] + gradient
+            local[index] = local[index] - RATE * gradient
+            if at % 2:
+                center = center - RATE * sums[index] / 2
+                local[index], sums[index] = center, np.zeros(2)
+            np.testing.assert_allclose(seen[index][at][0], local[index], rtol=1e-5)
+    np.testing.assert_allclose(seen[1][-1][1], center, rtol=1e-5)
+    assert int(seen[1][-1][2]) == 4
+
+
+def test_an_optimizer_with_slots_moves_the_center_too() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        getter = opt.AGNCustomGetter(worker_device="/cpu:0")
+        with tf.variable_scope("", custom_getter=getter):
+            w = tf.get_variable("w", initializer=[1.0, 2.0])
+        (center,) = getter._global_map.values()
+        made = opt.AGNOptimizer(tf.train.MomentumOptimizer(RATE, 0.9), 1, getter, 1)
+        step = made.minimize(tf.reduce_sum(tf.square(w)))
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        session.run(made.get_init_op(0))
+        expected, moment = np.array([1.0, 2.0]), np.zeros(2)
+        for _ in range(3):
+            session.run(step)
+            moment = 0.9 * moment + 2 * expected
+            expected = expected - RATE * moment
+            np.testing.assert_allclose(session.run(center), expected, rtol=1e-5)
+            np.testing.assert_allclose(session.run(w), expected, rtol=1e-5)
+
+
+def test_without_variables_of_the_getter_there_is_nothing_to_begin_with() -> None:
+    with tf.Graph().as_default():
+        getter = opt.AGNCustomGetter(worker_device="/cpu:0")
+        made = opt.AGNOptimizer(tf.train.GradientDescentOptimizer(RATE), 1, getter)
+        with pytest.raises(ValueError, match="should not be empty"):
+            made.get_init_op(0)
+
+
 def test_a_loss_has_the_distance_from_the_center() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         getter = opt.ElasticAverageCustomGetter(worker_device="/cpu:0")

@@ -210,31 +210,11 @@ _CONTRIB_NAMES = {
         _READ,
     ),
     "slim.nets": "they went to the repository tensorflow/models (research/slim/nets), and run on tf.contrib.slim",
-    **dict.fromkeys(
-        [f"rnn.{name}" for name in ("GridLSTMCell", "BidirectionalGridLSTMCell")],
-        "use tf.contrib.rnn.TimeFreqLSTMCell, or cut the frequencies into pieces with tf.split",
-    ),
     "rnn.NTMCell": "use a cell with tf.contrib.seq2seq.AttentionWrapper",
-    "opt.GGTOptimizer": "use tf.train.AdagradOptimizer",
     "opt.RegAdagradOptimizer": "use tf.train.AdagradOptimizer",
     "opt.LazyAdamGSOptimizer": "use tf.contrib.opt.LazyAdamOptimizer",
     "opt.AdamGSOptimizer": "use tf.train.AdamOptimizer",
     "opt.DropStaleGradientOptimizer": "use tf.train.SyncReplicasOptimizer, which drops stale gradients",
-    **dict.fromkeys(
-        [f"opt.{name}" for name in ("AGNOptimizer", "AGNCustomGetter")],
-        "average gradients with tf.train.SyncReplicasOptimizer, variables with ModelAverageOptimizer",
-    ),
-    **dict.fromkeys(
-        [
-            f"training.{name}"
-            for name in (
-                "batch_sequences_with_states",
-                "SequenceQueueingStateSaver",
-                "NextQueuedSequenceBatch",
-            )
-        ],
-        "batch with tf.contrib.training.bucket_by_sequence_length, and keep states between steps in variables",
-    ),
     "metrics.auc_using_histogram": "use tf.metrics.auc",
     "metrics.auc_with_confidence_intervals": "use tf.metrics.auc",
     "metrics.streaming_sparse_average_precision_at_top_k": "use tf.metrics.average_precision_at_k",

@@ -98,7 +98,8 @@ TAKES_PRODUCTS = Trait(
 CALLS_USER = Trait("CALLS_USER", "runs a function of the user's, which may do anything")
 CALLS_FUNCTION = Trait(
     "CALLS_FUNCTION",
-    "calls functions of the graph: never run, but replaced by what it calls (`OpSpec.expand`, `graph.expansion`)",
+    "calls functions of the graph: replaced by what it calls before a step is planned (`OpSpec.expand`, "
+    "`graph.expansion`)",
 )
 ENQUEUES = Trait("ENQUEUES", "puts elements into a queue")
 ENQUEUES_ONE = Trait("ENQUEUES_ONE", "puts one element into a queue")

@@ -112,8 +112,10 @@ def _check_size(image: Any, opened: Any) -> None:
 
 
 def decode_png(content: bytes, channels: int, wide: bool) -> Array:
-    """channels 0: as in the file.  wide: uint16.  Raises InvalidArgument, Unimplemented (colours of 16 bits)."""
+    """channels 0: as in the file.  wide: uint16.  Raises InvalidArgument, Unimplemented (16 bits, interlaced)."""
     plain = plain_png.decoded(pillow(), content)
+    if plain is None:
+        plain = plain_png.decoded(pillow(), content, 16)
     pixels = _any_png(content, wide) if plain is None else plain
     deep = pixels.dtype == np.uint16
     if wide and not deep:
@@ -129,7 +131,8 @@ def _any_png(content: bytes, wide: bool) -> Array:
         colours16 = content[24:25] == b"\x10" and opened.mode not in _WIDE
         if wide and colours16:
             raise errors.unimplemented(
-                "a PNG with several channels of 16 bits cannot be decoded as uint16; decode it as uint8"
+                "a PNG with several channels of 16 bits that is interlaced, transparent or broken cannot be decoded as "
+                "uint16; decode it as uint8"
             )
         return _pixels(opened)
 
@@ -225,7 +228,7 @@ def decode_gif(content: bytes) -> Array:
 
 
 def encode_png(pixels: Array, level: int) -> bytes:
-    """uint8, or uint16 of one channel; level: zlib's, -1 for its default.  Raises InvalidArgument, Unimplemented."""
+    """uint8 or uint16; level: zlib's, -1 for its default.  Raises InvalidArgument."""
     height, width, channels = pixels.shape
     if not height or not width or channels not in _MODES:
         raise errors.invalid_argument(
@@ -235,9 +238,7 @@ def encode_png(pixels: Array, level: int) -> bytes:
     if not -1 <= level <= 9:
         raise errors.invalid_argument(f"compression must be between -1 and 9, and is {level}")
     if pixels.dtype == np.uint16 and channels > 1:
-        raise errors.unimplemented(
-            "a PNG of 16 bits is written with one channel only; encode several as uint8"
-        )
+        return plain_png.encoded(pixels, level)
     return _saved(pixels, "PNG", compress_level=6 if level < 0 else level)
 
 

@@ -8,6 +8,10 @@ from headrace.base.lazy import names_of as _names_of
 from headrace.unmodified.facade import names_beneath as _names_beneath
 
 if TYPE_CHECKING:
+    from headrace.training.contrib.opt.accumulated import (
+        AGNCustomGetter,
+        AGNOptimizer,
+    )
     from headrace.training.contrib.opt.adam_variants import (
         AdaMaxOptimizer,
         LazyAdamOptimizer,
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
         ExternalOptimizerInterface,
         ScipyOptimizerInterface,
     )
+    from headrace.training.contrib.opt.ggt import GGTOptimizer
     from headrace.training.contrib.opt.lars import (
         LARSOptimizer,
     )
@@ -50,12 +55,14 @@ else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
+            "headrace.training.contrib.opt.accumulated": "AGNCustomGetter AGNOptimizer",
             "headrace.training.contrib.opt.adam_variants": "AdaMaxOptimizer LazyAdamOptimizer NadamOptimizer",
             "headrace.training.contrib.opt.around": (
                 "MovingAverageOptimizer MultitaskOptimizerWrapper VariableClippingOptimizer "
                 "clip_gradients_by_global_norm"
             ),
             "headrace.training.contrib.opt.external": "ExternalOptimizerInterface ScipyOptimizerInterface",
+            "headrace.training.contrib.opt.ggt": "GGTOptimizer",
             "headrace.training.contrib.opt.lars": "LARSOptimizer",
             "headrace.training.contrib.opt.replicas": (
                 "ElasticAverageCustomGetter ElasticAverageOptimizer ModelAverageCustomGetter "
@@ -75,6 +82,8 @@ else:
     )
 
 __all__ = [
+    "AGNCustomGetter",
+    "AGNOptimizer",
     "AdaMaxOptimizer",
     "AdamWOptimizer",
     "AddSignOptimizer",
@@ -82,6 +91,7 @@ __all__ = [
     "ElasticAverageCustomGetter",
     "ElasticAverageOptimizer",
     "ExternalOptimizerInterface",
+    "GGTOptimizer",
     "LARSOptimizer",
     "LazyAdamOptimizer",
     "ModelAverageCustomGetter",

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from headrace.library.contrib.cell_bases import (
         LayerRNNCell,
     )
+    from headrace.library.contrib.grid_cells import (
+        BidirectionalGridLSTMCell,
+        GridLSTMCell,
+    )
     from headrace.library.contrib.independent_cells import (
         IndRNNCell,
         IndyGRUCell,
@@ -91,6 +95,7 @@ else:
                 "LSTMBlockFusedCell LSTMBlockWrapper TimeReversedFusedRNN"
             ),
             "headrace.library.contrib.cell_bases": "LayerRNNCell",
+            "headrace.library.contrib.grid_cells": "BidirectionalGridLSTMCell GridLSTMCell",
             "headrace.library.contrib.independent_cells": "IndRNNCell IndyGRUCell IndyLSTMCell",
             "headrace.library.contrib.light_cells": "CFNCell GLSTMCell MinimalRNNCell SRUCell",
             "headrace.library.contrib.normalized_cells": "LayerNormBasicLSTMCell LayerNormLSTMCell WeightNormLSTMCell",
@@ -118,6 +123,7 @@ __all__ = [
     "AttentionCellWrapper",
     "BasicLSTMCell",
     "BasicRNNCell",
+    "BidirectionalGridLSTMCell",
     "CFNCell",
     "Conv1DLSTMCell",
     "Conv2DLSTMCell",
@@ -133,6 +139,7 @@ __all__ = [
     "GRUBlockCell",
     "GRUBlockCellV2",
     "GRUCell",
+    "GridLSTMCell",
     "HighwayWrapper",
     "IndRNNCell",
     "IndyGRUCell",

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
         train,
         weighted_resample,
     )
+    from headrace.training.contrib.sequence_states import (
+        NextQueuedSequenceBatch,
+        SequenceQueueingStateSaver,
+        batch_sequences_with_states,
+    )
     from headrace.training.device_setter import (
         GreedyLoadBalancingStrategy,
         byte_size_load_fn,
@@ -40,6 +45,9 @@ else:
             "headrace.training.contrib.sampling": (
                 "RandomStrategy rejection_sample resample_at_rate stratified_sample train weighted_resample"
             ),
+            "headrace.training.contrib.sequence_states": (
+                "NextQueuedSequenceBatch SequenceQueueingStateSaver batch_sequences_with_states"
+            ),
             "headrace.training.device_setter": "GreedyLoadBalancingStrategy byte_size_load_fn",
             "headrace.training.saver.checkpoint_readers": "checkpoints_iterator",
         },
@@ -49,7 +57,10 @@ else:
 __all__ = [
     "GreedyLoadBalancingStrategy",
     "HParams",
+    "NextQueuedSequenceBatch",
     "RandomStrategy",
+    "SequenceQueueingStateSaver",
+    "batch_sequences_with_states",
     "bucket",
     "bucket_by_sequence_length",
     "byte_size_load_fn",

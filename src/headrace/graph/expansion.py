@@ -3,6 +3,8 @@
 An `Expansion` copies nodes into a graph of its own and asks each node that calls functions (`CALLS_FUNCTION`) to put
 there what it stands for instead: the body of a function, or branches and loops of Switch, Merge and Enter around bodies
 (`OpSpec.expand`).  So whoever plans, places and runs steps sees no calls, and a function costs what its nodes cost.
+Within its own body a function is not put again: there its call is one node still, which runs it as a step of its own
+(`ops.flow.step_calls`).
 A node of a body is called ``call/node``, has the device that it asks for or else that of the call, and, if it does
 more than compute, waits for what the call waits for and runs whenever the call would.
 Called by: plan.wanted, graph.function_gradients.  Threads: as who plans; what is read must not change meanwhile.
@@ -18,18 +20,27 @@ from typing import Any
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.device import merge as merged_device
-from headrace.base.traits import CALLS_FUNCTION, CONTROL_FLOW, ENTER, NEXT_ITERATION
+from headrace.base.traits import (
+    CALLS_FUNCTION,
+    CALLS_USER,
+    CONTROL_FLOW,
+    ENTER,
+    MAY_WAIT,
+    NEXT_ITERATION,
+)
 from headrace.codec import protos as pb
 from headrace.graph import registry
+from headrace.graph.attrs import to_proto
 from headrace.graph.build import add_node
-from headrace.graph.function_library import Body, Function, has_effects
+from headrace.graph.function_instances import referring
+from headrace.graph.function_library import Body, Function, has_effects, reaches
 from headrace.graph.graph import Graph
 from headrace.graph.handles import behind
 from headrace.graph.operation import Operation, infer_shapes
 from headrace.graph.tensor import Tensor
 
 _DEEPEST = 100
-"""So many calls inside each other may there be; a function that calls itself never ends to be replaced."""
+"""So many calls inside each other become nodes; those inside them are made when the step runs."""
 
 MOST_NODES = 1 << 20
 """So many nodes may calls become: a few functions that call each other twice would fill any memory."""
@@ -58,12 +69,13 @@ class Site:
         inputs: Sequence[Tensor],
         controls: Sequence[Operation],
         pivot: Operation | None,
-        depth: int,
+        within: Sequence[Function],
         where: Any,
     ) -> None:
+        """within: the functions in whose bodies the call is, the outermost first."""
         self._to, self.name, self.device = to, name, device
         self.inputs, self.controls, self.pivot = inputs, controls, pivot
-        self._depth, self._where = depth, where
+        self._within, self._where = within, where
 
     @property
     def graph(self) -> Graph:
@@ -107,27 +119,54 @@ class Site:
             self.inputs,
             controls,
             pivot,
-            self._depth,
+            self._within,
             self._where,
         )
 
-    def body(self, body: Body, inputs: Sequence[Tensor]) -> Replaced:
-        """The nodes of a body, copied here with these arguments."""
+    def body(self, function: Function, inputs: Sequence[Tensor]) -> Replaced:
+        """The nodes of a function's body, copied here with these arguments.
+
+        Inside its own body, which would never end to be copied, there is one node that calls it in the step.
+        """
+        body = function.body
         if len(inputs) != len(body.inputs):
             raise errors.invalid_argument(
                 f"Expected {len(body.inputs)} arguments of the function that {self.name!r} calls, but got "
                 f"{len(inputs)}",
                 node=self.name,
             )
-        return self._to.copy_body(self, body, inputs, self._depth)
+        inlined = _Inlined(self._to, self, (*self._within, function))
+        inlined.take(body, inputs)
+        if function in self._within or len(self._within) >= _DEEPEST:
+            return self._called(function, inputs)
+        return inlined.run(body)
+
+    def _called(self, function: Function, inputs: Sequence[Tensor]) -> Replaced:
+        body = function.body
+        effects = bool(body.effects())
+        waits = reaches(function, {MAY_WAIT, CALLS_USER})
+        kind = "StatefulPartitionedCall" if effects else "PartitionedCall"
+        op = self.node(
+            "HeadraceWaitingCall" if waits else kind,
+            inputs,
+            "call",
+            self.controls if effects or waits else (),
+            f=function.reference,
+            Tin=[tensor.dtype.base_dtype for tensor in inputs],
+            Tout=[tensor.dtype.base_dtype for tensor in body.outputs],
+        )
+        for tensor, inside in zip(op.outputs, body.outputs, strict=True):
+            tensor._raw = inside._raw
+        return Replaced(op.outputs, [op] if effects or waits else [])
 
 
 class Expansion:
     """See the module header.  graph: where the copies are."""
 
-    def __init__(self, most: int = MOST_NODES) -> None:
-        """most: nodes that it may have."""
+    def __init__(self, most: int = MOST_NODES, inside: Function | None = None) -> None:
+        """most: nodes that it may have.  inside: the function whose body is copied, if it is one's."""
         self._most = most
+        self._within: tuple[Function, ...] = () if inside is None else (inside,)
         self.graph = Graph()
         self.graph.has_runtime_names = True
         self.graph.infer_shapes = False
@@ -228,7 +267,7 @@ class Expansion:
         """What a call of the program stands for; outputs that are fed or fetched keep their names."""
         waits = [each for control in controls for each in self._done.get(control, ())]
         inputs = [self._tensors[tensor] for tensor in op.inputs]
-        site = Site(self, op.name, op.device, inputs, waits, None, 0, op._where)
+        site = Site(self, op.name, op.device, inputs, waits, None, self._within, op._where)
         if self._flows:
             site.pivot = self._pivot(site)
         found = self._expanded(site, op)
@@ -309,26 +348,13 @@ class Expansion:
         found: Replaced = op.spec.expand_fn(site, op)
         return found
 
-    def copy_body(
-        self, site: Site, body: Body, arguments: Sequence[Tensor], depth: int
-    ) -> Replaced:
-        """The nodes of a body, below `site.name`."""
-        if depth >= _DEEPEST:
-            raise errors.unimplemented(
-                f"the functions that {site.name[:200]!r} calls call each other {depth} deep: one calls itself, which "
-                "headrace has no way to run; a while_loop does the same in a graph",
-                node=site.name[:200],
-            )
-        inlined = _Inlined(self, site, depth)
-        inlined.take(body, arguments)
-        return inlined.run(body)
-
 
 class _Inlined:
     """One body that is being copied to a site."""
 
-    def __init__(self, to: Expansion, site: Site, depth: int) -> None:
-        self._to, self._site, self._depth = to, site, depth
+    def __init__(self, to: Expansion, site: Site, within: Sequence[Function]) -> None:
+        """within: the functions around its nodes, its own last."""
+        self._to, self._site, self._within = to, site, within
         self._tensors: dict[Tensor, Tensor] = {}
         self._done: dict[Operation, Sequence[Operation]] = {}
         self._names: dict[bytes, bytes] = {}
@@ -382,7 +408,7 @@ class _Inlined:
             inputs,
             self._waits(op),
             site.pivot,
-            self._depth + 1,
+            self._within,
             op._where or site._where,
         )
         found = self._to._expanded(inner, op)
@@ -462,9 +488,22 @@ def _sources(op: Operation) -> Iterator[Operation]:
 # -- calls ------------------------------------------------------------------------------------
 
 
-def call(site: Site, op: Operation, function: Function) -> Replaced:
-    """The `OpSpec.expand` of a node that calls one function with its inputs."""
-    return site.body(function.body, site.inputs)
+def call(site: Site, op: Operation) -> Replaced:
+    """The `OpSpec.expand` of a node that calls the function of its type."""
+    return site.body(op.graph.library.find(_callee(op, None), op.name), site.inputs)
+
+
+def _callee(op: Operation, named: pb.NameAttrList | None) -> pb.NameAttrList:
+    """How an attr names the function of a node: what one of its own says, or by its type, with what it is made for."""
+    function = op.graph.library.get(op.type if named is None else named.name)
+    name = op.type if named is None else named.name
+    given: dict[str, pb.AttrValue] = {}
+    for each in () if function is None else function.attrs:
+        if named is not None and each.name in named.attr:
+            given[each.name] = named.attr[each.name]
+        elif named is None and each.name in op.attrs:
+            given[each.name] = to_proto(op.attrs[each.name])
+    return referring(name, given)
 
 
 def called(op: Operation, attr: str) -> Function:
@@ -484,8 +523,8 @@ def symbolic_gradient(op: Operation, grads: Sequence[Any]) -> Any:
     for tensor in op.inputs:
         known = behind(tensor)
         types.append(tensor.dtype.base_dtype if known is None else known[0])
-    called_by = op.attrs.get("f")
-    reference = pb.NameAttrList(name=op.type if called_by is None else called_by.name)
+    named = None if op.type in op.graph.library else op.attrs.get("f")
+    reference = _callee(op, named)
     if "_disable_call_shape_inference" in op.attrs:
         reference.attr["_disable_call_shape_inference"].b = True
     return registry.get("SymbolicGradient")(

@@ -68,6 +68,12 @@ class FlowGraph(FuncGraph):
         self.to_function(self.name, attrs={"_construction_context": b"kEagerRuntime"})
         return pb.NameAttrList(name=self.name)
 
+    def rewritten(self) -> pb.NameAttrList:
+        """As `add_function`, by another name, since it has changed."""
+        name = f"{self.name}_rewritten"
+        self.name = self.library.free_name(name) if name in self.library else name
+        return self.add_function()
+
     def dummy_input(self, like: Tensor) -> Tensor:
         """A placeholder for what the other branch takes and this one does not."""
         return self._placeholder(like.dtype.base_dtype, like.shape, "Placeholder")
@@ -165,7 +171,7 @@ def function_graph(
 ) -> FlowGraph:
     """The body of a function that an attr of a node names, as a graph inside the node's; see `FlowGraph`."""
     function = op.graph.library.find(reference, op.name)
-    graph = FlowGraph(reference.name, op.graph)
+    graph = FlowGraph(function.name, op.graph)
     if shapes is None:
         shapes = [tensor.shape for tensor in inputs]
     body = imported_body(function.definition, op.graph.library, graph, shapes)

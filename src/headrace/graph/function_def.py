@@ -16,6 +16,7 @@ from headrace.base import dtypes, errors
 from headrace.base.shapes import TensorShape
 from headrace.codec import protos as pb
 from headrace.graph import attrs as attr_values
+from headrace.graph import function_instances as instances
 from headrace.graph.build import _completed, arg_types
 from headrace.graph.function_library import Body, Library, has_effects
 from headrace.graph.graph import Graph
@@ -148,23 +149,19 @@ def imported_body(
     library: Library,
     graph: Graph | None = None,
     shapes: Sequence[TensorShape] = (),
+    values: Mapping[str, pb.AttrValue] | None = None,
 ) -> Body:
     """The body of a FunctionDef.  Raises InvalidArgument, NotFound (an op or function that is not known).
 
-    graph: where its nodes go, by default a graph of their own.  shapes: of the arguments.
+    graph: where its nodes go, by default a graph of their own.  shapes: of the arguments.  values: of its attrs.
     """
     name = definition.signature.name
-    if definition.signature.attr:
-        raise errors.unimplemented(
-            f"function {name!r} has attrs ({', '.join(a.name for a in definition.signature.attr)}), so that it is a "
-            "different one for each of its callers; headrace takes functions whose types are given"
-        )
     if graph is None:
         graph = Graph()
         graph._library = library
     graph.strict_shapes = False
     try:
-        return _Import(definition, graph, library, shapes).body()
+        return _Import(definition, graph, shapes, values or {}).body()
     except (ValueError, TypeError, KeyError) as error:
         raise errors.invalid_argument(f"function {name!r} cannot be used: {error}") from error
 
@@ -174,50 +171,78 @@ class _Import:
         self,
         definition: pb.FunctionDef,
         graph: Graph,
-        library: Library,
         shapes: Sequence[TensorShape],
+        values: Mapping[str, pb.AttrValue],
     ) -> None:
-        self._definition, self._graph, self._library = definition, graph, library
-        self._shapes = shapes
-        self._at: dict[str, int] = {}  # of node outputs: "node:output:index" -> number
-        self._arguments: list[str] = []
+        self._definition, self._graph = definition, graph
+        self._shapes, self._values = shapes, values
+        self._arguments: dict[str, list[str]] = {}  # nodes of each: one, or those of a list
+        self._outputs: dict[
+            str, dict[str, range]
+        ] = {}  # numbers of the outputs of each node, by their names
 
     def body(self) -> Body:
         definition = self._definition
         proto = pb.GraphDef()
         for at, argument in enumerate(definition.signature.input_arg):
-            self._arguments.append(argument.name)
             self._add_argument(proto, argument, definition.arg_attr.get(at))
-            if at < len(self._shapes):
-                shape = proto.node[at].attr["shape"]
-                shape.CopyFrom(attr_values.to_proto(self._shapes[at]))
-        specs = {node.name: self._outputs(node) for node in definition.node_def}
-        for node in definition.node_def:
-            copy = proto.node.add()
-            copy.CopyFrom(node)
-            del copy.input[:]
-            copy.input.extend(self._input(text, specs, node.name) for text in node.input)
+        for shape, placeholder in zip(self._shapes, proto.node, strict=False):
+            placeholder.attr["shape"].CopyFrom(attr_values.to_proto(shape))
+        nodes = [self._bound(node) for node in definition.node_def]
+        self._outputs = {node.name: self._outputs_of(node) for node in nodes}
+        for node in nodes:
+            texts = [each for text in node.input for each in self._inputs(text, node.name)]
+            del node.input[:]
+            node.input.extend(texts)
+            proto.node.append(node)
         importer = Importer(self._graph, origins=False)
         importer.add(proto)
-        inputs = [importer.ops[name].outputs[0] for name in self._arguments]
-        outputs = []
-        for result in definition.signature.output_arg:
-            text = definition.ret.get(result.name)
-            if text is None:
-                raise ValueError(f"Return value {result.name!r} has no entry in `ret`")
-            outputs.append(importer._tensor(self._input(text, specs, "ret"), "ret"))
+        placeholders = [each for names in self._arguments.values() for each in names]
+        inputs = [importer.ops[name].outputs[0] for name in placeholders]
+        outputs = [
+            importer._tensor(text, "ret")
+            for result in definition.signature.output_arg
+            for text in self._result(result)
+        ]
         controls = [importer.ops[node] for node in definition.control_ret.values()]
         return Body(self._graph, inputs, outputs, controls)
 
-    def _add_argument(self, proto: pb.GraphDef, argument: Any, known: Any) -> None:
-        node = proto.node.add(name=argument.name, op="Placeholder")
-        node.attr["dtype"].type = argument.type
-        node.attr["shape"].shape.unknown_rank = True
-        if known is not None and known.attr["_output_shapes"].list.shape:
-            node.attr["shape"].shape.CopyFrom(known.attr["_output_shapes"].list.shape[0])
+    def _bound(self, node: pb.NodeDef) -> pb.NodeDef:
+        """A copy of a node, with the function's attrs in their places."""
+        copy = pb.NodeDef()
+        copy.CopyFrom(node)
+        if self._values:
+            instances.substitute(copy.attr, self._values)
+        return copy
 
-    def _outputs(self, node: Any) -> dict[str, int]:
-        """Where each output of a node begins."""
+    def _add_argument(self, proto: pb.GraphDef, argument: Any, known: Any) -> None:
+        types = instances.types_of_argument(argument, self._values)
+        names = [argument.name]
+        if instances.is_list(argument):
+            names = [f"{argument.name}_{at}" for at in range(len(types))]
+        self._arguments[argument.name] = names
+        for name, dtype in zip(names, types, strict=True):
+            node = proto.node.add(name=name, op="Placeholder")
+            node.attr["dtype"].type = dtype  # type: ignore[assignment]
+            node.attr["shape"].shape.unknown_rank = True
+            if known is not None and known.attr["_output_shapes"].list.shape:
+                node.attr["shape"].shape.CopyFrom(known.attr["_output_shapes"].list.shape[0])
+
+    def _result(self, result: pb.OpDef.ArgDef) -> list[str]:
+        """The outputs that a result is, as a GraphDef writes them."""
+        text = self._definition.ret.get(result.name)
+        if text is None:
+            raise ValueError(f"Return value {result.name!r} has no entry in `ret`")
+        found = self._inputs(text, "ret")
+        wanted = len(instances.types_of_argument(result, self._values))
+        if len(found) != wanted:
+            raise ValueError(
+                f"Invalid ret types: {result.name!r} is {wanted} tensors, and {text!r} is {len(found)}"
+            )
+        return found
+
+    def _outputs_of(self, node: Any) -> dict[str, range]:
+        """The numbers of the outputs that each output of its op stands for."""
         from headrace.graph.graphdef import spec_of
 
         spec: OpSpec | None = spec_of(node.op, self._graph)
@@ -233,28 +258,38 @@ class _Import:
         )
         found, at = {}, 0
         for output in spec.outputs:
-            found[output.name] = at
-            at += len(arg_types(output, attrs))
+            count = len(arg_types(output, attrs))
+            found[output.name] = range(at, at + count)
+            at += count
         return found
 
-    def _input(self, text: str, specs: Mapping[str, Mapping[str, int]], user: str) -> str:
-        """An input as a GraphDef writes it."""
+    def _inputs(self, text: str, user: str) -> list[str]:
+        """An input as a GraphDef writes it: several where it stands for all of a list."""
         if text.startswith("^"):
-            return text
-        pieces = text.split(":")
-        if len(pieces) == 1:
-            if text not in specs and text not in self._arguments:
-                raise ValueError(
-                    f"Node {user!r}: {text!r} is neither an argument nor a node of the function"
-                )
-            return text
-        starts = specs.get(pieces[0])
-        if starts is None or len(pieces) != 3 or pieces[1] not in starts or not pieces[2].isdigit():
+            return [text]
+        name, *rest = text.split(":")
+        found: Sequence[str] | None = self._arguments.get(name)
+        if found is None and rest:
+            outputs = self._outputs.get(name, {}).get(rest.pop(0))
+            found = None if outputs is None else [f"{name}:{number}" for number in outputs]
+        elif found is None:
+            if name in self._outputs:
+                return [name]
             raise ValueError(
-                f"Node {user!r}: Unknown input {text!r}: it is not '<argument>' or '<node>:<output>:<index>' of the "
-                "function"
+                f"Node {user!r}: {text!r} is neither an argument nor a node of the function"
             )
-        return f"{pieces[0]}:{starts[pieces[1]] + int(pieces[2])}"
+        if found is not None and not rest:
+            return list(found)
+        if found is not None and len(rest) == 1 and rest[0].isdigit():
+            if int(rest[0]) < len(found):
+                return [found[int(rest[0])]]
+            raise ValueError(
+                f"Node {user!r}: Unknown input {text!r}: {text.rpartition(':')[0]!r} has {len(found)} outputs"
+            )
+        raise ValueError(
+            f"Node {user!r}: Unknown input {text!r}: it is not '<argument>' or '<node>:<output>:<index>' of the "
+            "function"
+        )
 
 
 def types_of(args: Iterable[Any]) -> list[dtypes.DType]:

@@ -1,31 +1,47 @@
-"""The gradient of a function, as another body: of its arguments and the gradients of its results.
+"""The gradient of a function, as another one: of its arguments and the gradients of its results.
 
-Called by: ops.flow.functional.  Threads: as graphs; each is made once.
+Called by: graph.function_library, ops.flow.functional.  Threads: as graphs; each is made once.
 """
 
 from __future__ import annotations
 
 from headrace.base import errors
 from headrace.base.traits import PLACEHOLDER
+from headrace.codec import protos as pb
 from headrace.graph import registry
-from headrace.graph.function_def import imported_body
-from headrace.graph.function_library import Body, Function
+from headrace.graph.function_def import definition_of, imported_body
+from headrace.graph.function_instances import referring
+from headrace.graph.function_library import GRADIENT, Body, Function
 from headrace.graph.graph import Graph
 from headrace.graph.tensor import Tensor
 
 
-def gradient_of(function: Function) -> Body:
+def gradient_of(function: Function) -> Function:
     """(arguments, gradients of results) -> gradients of arguments, zeros where there is none.
 
     That which the library names, if it does; else what `tf.gradients` makes of the body.
     """
-    if function.gradient:
-        return function.library.find(function.gradient, function.name).body
-    found: Body = function.cached("gradient", lambda: _derived(function))
+    named = (function.generic or function).gradient
+    if named:
+        return function.library.find(referring(named, function.reference.attr), function.name)
+    found: Function = function.cached("gradient", lambda: _derived(function))
     return found
 
 
-def _derived(function: Function) -> Body:
+def _derived(function: Function) -> Function:
+    body = _derived_body(function)
+    reference = pb.NameAttrList(name=GRADIENT)
+    reference.attr["f"].func.CopyFrom(function.reference)
+    return Function(
+        f"{GRADIENT}_of_{function.name}",
+        body.graph.library,
+        body=body,
+        define=lambda made: definition_of(made.name, body),
+        reference=reference,
+    )
+
+
+def _derived_body(function: Function) -> Body:
     from headrace.graph.gradients import gradients
 
     graph = Graph()

@@ -8,19 +8,27 @@ Called by: graph, ops.flow.functional, plan, client (shipping), serve (receiving
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.base import errors
-from headrace.base.traits import CALLS_FUNCTION, STATEFUL
+from headrace.base.traits import CALLS_FUNCTION, STATEFUL, Traits
 from headrace.codec import protos as pb
+from headrace.graph import function_instances as instances
+from headrace.graph.attrs import to_proto
 from headrace.graph.registry import OPS, OpSpec
 
 if TYPE_CHECKING:
     from headrace.graph.graph import Graph
     from headrace.graph.operation import Operation
     from headrace.graph.tensor import Tensor
+
+GRADIENT: Final = "SymbolicGradient"
+"""The function that an attr names so, with an attr `f`, is the gradient of `f`."""
+
+_DEFINING = threading.RLock()
+"""Whoever makes a FunctionDef asks the functions that are called, which may call each other: one lock for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,7 @@ class Function:
 
     name: in its library.  gradient: the name of the function that is its gradient, '' if nobody said so;
     python_gradient: a function of a calling operation and the gradients of its outputs that builds it.
+    reference: how an attr names it.  generic: of one that was made of a function with attrs, that function.
     """
 
     def __init__(
@@ -59,15 +68,20 @@ class Function:
         definition: pb.FunctionDef | None = None,
         body: Body | None = None,
         define: Callable[[Function], pb.FunctionDef] | None = None,
+        reference: pb.NameAttrList | None = None,
+        generic: Function | None = None,
     ) -> None:
         """define: makes the definition of one that has a body only."""
         self.name = name
+        self.reference = pb.NameAttrList(name=name) if reference is None else reference
+        self.generic = generic
         self.library = library
         self.gradient = ""
         self.python_gradient: Callable[..., Any] | None = None
         self._definition = definition
         self._body = body
         self._define = define
+        self._defining = False
         self._spec: OpSpec | None = None
         self._lock = threading.RLock()
         self.cache: dict[Any, Any] = {}
@@ -76,10 +90,14 @@ class Function:
     @property
     def definition(self) -> pb.FunctionDef:
         """Its FunctionDef, which is not to be changed."""
-        with self._lock:
+        with _DEFINING:
             if self._definition is None:
                 assert self._define is not None
-                self._definition = self._define(self)
+                self._defining = True
+                try:
+                    self._definition = self._define(self)
+                finally:
+                    self._defining = False
             return self._definition
 
     @property
@@ -91,6 +109,33 @@ class Function:
 
                 self._body = imported_body(self.definition, self.library)
             return self._body
+
+    @property
+    def attrs(self) -> Sequence[pb.OpDef.AttrDef]:
+        """What makes it another function for each of its callers; nothing, for most."""
+        return () if self._definition is None else self._definition.signature.attr
+
+    def instance(self, given: Mapping[str, pb.AttrValue], user: str = "") -> Function:
+        """What it is for a caller, `user`, who gives these attrs.  Raises InvalidArgument: one is missing."""
+        if not self.attrs:
+            return self
+        values = instances.values_for(self.definition, given, user)
+        key = tuple(values[each].SerializeToString(deterministic=True) for each in sorted(values))
+        found: Function = self.cached(("instance", key), lambda: self._made_for(values))
+        return found
+
+    def _made_for(self, values: Mapping[str, pb.AttrValue]) -> Function:
+        from headrace.graph.function_def import definition_of, imported_body
+
+        body = imported_body(self.definition, self.library, values=values)
+        return Function(
+            instances.name_for(self.definition, values),
+            self.library,
+            body=body,
+            define=lambda made: definition_of(made.name, body, attrs=self.definition.attr),
+            reference=instances.referring(self.name, values),
+            generic=self,
+        )
 
     def freeze(self) -> None:
         """Be what the body is now, whatever becomes of its graph."""
@@ -106,8 +151,9 @@ class Function:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether a call does more than compute."""
-        return self.signature.is_stateful
+        """Whether a call does more than compute; what calls itself does what else it does."""
+        with _DEFINING:
+            return not self._defining and self.signature.is_stateful
 
     @property
     def spec(self) -> OpSpec:
@@ -137,6 +183,35 @@ def has_effects(op: Operation) -> bool:
         for name in names_of(op.type, op.attrs.values())
         if (function := library.get(name)) is not None
     )
+
+
+def reaches(function: Function, traits: Traits) -> bool:
+    """Whether a node of its body has one of these traits, or one of the functions that it calls."""
+    seen: set[Function] = set()
+    waiting = [function]
+    while waiting:
+        each = waiting.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        for op in each.body.graph.get_operations():
+            if not traits.isdisjoint(op.traits):
+                return True
+            if CALLS_FUNCTION in op.traits:
+                waiting.extend(_called_by(op))
+    return False
+
+
+def _called_by(op: Operation) -> Iterator[Function]:
+    library = op.graph.library
+    for value in op.attrs.values():
+        for named in value if isinstance(value, list) else (value,):
+            if isinstance(named, pb.NameAttrList):
+                yield library.find(named, op.name)
+    function = library.get(op.type)
+    if function is not None:
+        given = {key: to_proto(value) for key, value in op.attrs.items()}
+        yield function.instance(given, op.name)
 
 
 class Library:
@@ -169,16 +244,22 @@ class Library:
         return self._functions.get(name)
 
     def find(self, reference: pb.NameAttrList | str, user: str = "") -> Function:
-        """What an attr names.  Raises NotFound, naming `user`, the node that has it."""
-        name = reference if isinstance(reference, str) else reference.name
+        """What an attr names.  Raises NotFound, InvalidArgument (its attrs), naming `user`, the node that has it."""
+        if isinstance(reference, str):
+            reference = pb.NameAttrList(name=reference)
+        name = reference.name
         found = self._functions.get(name)
+        if found is None and name == GRADIENT and "f" in reference.attr:
+            from headrace.graph.function_gradients import gradient_of
+
+            return gradient_of(self.find(reference.attr["f"].func, user))
         if found is None:
             raise errors.not_found(
                 f"Function {name} is not defined{f': node {user!r} calls it' if user else ''}; the graph's library has "
                 f"{', '.join(sorted(self._functions)) or 'no function'}",
                 node=user or None,
             )
-        return found
+        return found.instance(reference.attr, user)
 
     def free_name(self, name: str) -> str:
         """`name` with a number that no function has yet."""
@@ -306,12 +387,15 @@ def names_of(op_type: str, values: Iterable[Any]) -> Iterator[str]:
     """The functions that a node may call: by its type, and by its attrs."""
     yield op_type
     for value in values:
-        if isinstance(value, pb.NameAttrList):
-            yield value.name
-        elif isinstance(value, list):
-            for each in value:
-                if isinstance(each, pb.NameAttrList):
-                    yield each.name
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, pb.NameAttrList):
+                yield from _named(each)
+
+
+def _named(reference: pb.NameAttrList) -> Iterator[str]:
+    yield reference.name
+    for attr in reference.attr.values():
+        yield from _names_in(attr)
 
 
 def _names_of(node: pb.NodeDef) -> Iterator[str]:
@@ -322,48 +406,39 @@ def _names_of(node: pb.NodeDef) -> Iterator[str]:
 
 def _names_in(attr: pb.AttrValue) -> Iterator[str]:
     if attr.HasField("func"):
-        yield attr.func.name
+        yield from _named(attr.func)
     elif attr.HasField("list"):
         for each in attr.list.func:
-            yield each.name
+            yield from _named(each)
 
 
 def call_spec(function: Function) -> OpSpec:
     """The op whose nodes are calls of the function by its name."""
-    from headrace.base import dtypes
+    return called_by_name(function.signature, lambda: function.python_gradient)
+
+
+def called_by_name(
+    signature: pb.OpDef, python_gradient: Callable[[], Callable[..., Any] | None]
+) -> OpSpec:
+    """The op whose nodes are calls of the function of that signature, wherever there is one when they run."""
     from headrace.graph.expansion import call, symbolic_gradient
-
-    signature = function.signature
-    if signature.attr:
-        raise errors.unimplemented(
-            f"function {function.name!r} has attrs ({', '.join(a.name for a in signature.attr)}), so that it is a "
-            "different one for each of its callers; headrace takes functions whose types are given"
-        )
-
-    def arguments(args: Iterable[pb.OpDef.ArgDef]) -> str:
-        texts = []
-        for arg in args:
-            dtype = dtypes.as_dtype(int(arg.type))
-            texts.append(f"{arg.name}: {dtype.base_dtype.name}")
-        return "; ".join(texts)
 
     traits = {CALLS_FUNCTION, STATEFUL} if signature.is_stateful else {CALLS_FUNCTION}
     spec = OpSpec(
-        function.name,
-        arguments(signature.input_arg),
-        arguments(signature.output_arg),
-        "",
+        signature.name,
+        instances.arguments_text(signature.input_arg),
+        instances.arguments_text(signature.output_arg),
+        instances.attrs_text(signature.attr),
         kernel=None,
         shape=None,
         traits=traits,
-        where=f"the library of a graph, function {function.name}",
+        where=f"the library of a graph, function {signature.name}",
     )
-    spec.expand(lambda to, op: call(to, op, function))
+    spec.expand(call)
 
     def differentiate(op: Operation, *grads: Any) -> Any:
-        if function.python_gradient is not None:
-            return function.python_gradient(op, *grads)
-        return symbolic_gradient(op, grads)
+        made_by = python_gradient()
+        return symbolic_gradient(op, grads) if made_by is None else made_by(op, *grads)
 
     spec.gradient(differentiate)
     return spec

@@ -50,11 +50,11 @@ ON_DEMAND = {
         "dataset_groups dataset_ops dataset_shared dataset_sources dataset_stats dataset_writers iterator_ops "
         "optionals staging tensor_list_arrays tensor_list_calls tensor_lists"
     ),
-    "flow": "batch_functions functional functional_cond functional_while markers",
+    "flow": "batch_functions functional functional_cond functional_while markers step_calls",
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches proposals resizing sampling suppression",
     "audio": "spectrograms wav",
-    "quantization": "arithmetic fake images narrowing norms ranges",
+    "quantization": "arithmetic fake images narrowing norms per_channel ranges",
     "nn": (
         "beams candidates ctc fractional_pooling gated_recurrent morphology older_norms pooling_by_inputs recurrent "
         "response_norm unigrams"

@@ -41,7 +41,7 @@ class StepFunction:
         self.name = function.name
         self.inputs = [(t.dtype.base_dtype, t.shape) for t in body.inputs]
         self.outputs = [(t.dtype.base_dtype, t.shape) for t in body.outputs]
-        self.wanted = wanted(body.inputs, body.outputs, body.effects())
+        self.wanted = wanted(body.inputs, body.outputs, body.effects(), inside=function)
         stateful = [op for op in self.wanted.pruned.ops if STATEFUL in op.traits]
         self.keeps = bool(stateful)
         self.remembering = {op.type for op in stateful if _remembers(op)}

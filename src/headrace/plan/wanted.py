@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from headrace.base.traits import CALLS_FUNCTION
 from headrace.graph.expansion import Expansion
+from headrace.graph.function_library import Function
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.prune import Pruned, needed
@@ -41,18 +42,21 @@ def wanted(
     targets: Sequence[Operation],
     *,
     exact: bool = False,
+    inside: Function | None = None,
 ) -> Wanted:
-    """What is needed, see `plan.prune.needed`; no call of a function is left.
+    """What is needed, see `plan.prune.needed`; of calls only those are left that a function makes of itself.
+
+    inside: the function whose body this is.
 
     Raises as `needed`, and NotFound, InvalidArgument, Unimplemented for functions that are missing or make no sense.
     """
     pruned = needed(feeds, fetches, targets, exact=exact)
     if not any(CALLS_FUNCTION in op.traits for op in pruned.ops):
         return Wanted(check_before_assigning(pruned), feeds, fetches)
-    expansion = Expansion()
+    expansion = Expansion(inside=inside)
     expansion.copy(pruned.ops, pruned.controls, feeds, fetches)
-    inside = [expansion.tensor(tensor) for tensor in feeds]
+    given = [expansion.tensor(tensor) for tensor in feeds]
     outside = [expansion.tensor(tensor) for tensor in fetches]
     aims = [each for target in targets for each in expansion.done(target)]
-    again = needed(inside, outside, [*aims, *expansion.effects], exact=exact)
-    return Wanted(check_before_assigning(again), inside, outside, expansion.copies)
+    again = needed(given, outside, [*aims, *expansion.effects], exact=exact)
+    return Wanted(check_before_assigning(again), given, outside, expansion.copies)

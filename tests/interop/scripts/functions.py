@@ -21,6 +21,16 @@ def defun(tf: Any) -> Any:
     return import_module(name).Defun
 
 
+def calls(tf: Any) -> Any:
+    """The module of what calls functions."""
+    name = (
+        "headrace.library.functions.calls"
+        if tf.__name__ == "headrace"
+        else "tensorflow.python.ops.functional_ops"
+    )
+    return import_module(name)
+
+
 def functional(expected: Any) -> Callable[[Run], Run]:
     """Decorator: a case in which branches and loops are functions."""
 
@@ -52,6 +62,28 @@ def a_function_is_called_on_two_tasks(tf: Any, here: Here) -> Any:
         b = more(tf.identity(x))
     with tf.Session(here.worker) as session:
         return [session.run([a, b], {x: n}) for n in (1.0, 2.0)]
+
+
+@TABLE.gives([1.0, 24.0, 720.0])
+def a_function_calls_itself(tf: Any, here: Here) -> Any:
+    graph = tf.GraphDef()
+    with tf.Graph().as_default():
+        later = defun(tf)(tf.float32, func_name="fact", out_names=["r"])(lambda n: n)
+        more = defun(tf)(tf.float32, func_name="more")(lambda n: n * later(n - 1.0))
+        graph.library.function.add().CopyFrom(more.definition)
+    with tf.Graph().as_default():
+        base = defun(tf)(tf.float32, func_name="base")(lambda n: tf.ones_like(n))
+        stub = defun(tf)(tf.float32, func_name="more")(lambda n: n)
+        fact = defun(tf)(tf.float32, func_name="fact", out_names=["r"])(
+            lambda n: calls(tf).If(n <= 1.0, [n], base, stub)[0]
+        )
+        for each in (fact, base):
+            graph.library.function.add().CopyFrom(each.definition)
+    graph.node.add(name="n", op="Placeholder").attr["dtype"].type = 1
+    graph.node.add(name="y", op="fact", input=["n"], device=PS)
+    n, y = tf.import_graph_def(graph, return_elements=["n:0", "y:0"], name="")
+    with tf.Session(here.worker) as session:
+        return [session.run(y, {n: each}) for each in (0.0, 4.0, 6.0)]
 
 
 @TABLE.gives([6.0, 3.0])

@@ -22,6 +22,7 @@ AREAS = {
     "loops": "loops: frames, gradients, failures",
     "functions": "functions: calls, branches, loops, gradients",
     "datasets": "datasets, iterators and functions of elements",
+    "tables": "lookup tables and metrics",
     "sessions": "methods and options of sessions",
     "failures": "errors of the same class and node",
     "tracing": "tracing",

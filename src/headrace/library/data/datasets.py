@@ -388,8 +388,9 @@ def _slices(tensors: Any, is_files: bool) -> Dataset:
 
 def replicated(numbers: Dataset) -> Dataset:
     """The same, with the node by which TensorFlow says that every part of a divided dataset needs all of it."""
-    name = convert("replicate_on_split", name="RewriteDataset/rewrite_name")
-    return numbers._like("RewriteDataset", name)
+    with name_scope("RewriteDataset") as scope:
+        name = convert("replicate_on_split", name="rewrite_name")
+    return numbers._like("RewriteDataset", name, name=scope)
 
 
 def seed_tensors(seed: Any) -> tuple[Tensor, Tensor]:

@@ -70,7 +70,8 @@ def from_generator(
             "The `output_types` argument is required: a structure of the elements' types"
         )
     structure = from_legacy(output_types, output_shapes)
-    tensors = () if args is None else tuple(convert(each) for each in args)
+    given = enumerate(() if args is None else args)
+    tensors = tuple(convert(each, name=f"args_{at}") for at, each in given)
     generators = _Generators(generator)
     number = TensorLeaf(dtypes.int64, [])
 

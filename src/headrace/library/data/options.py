@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from headrace.codec.varints import packed
+
 __all__ = [
     "DistributeOptions",
     "OptimizationOptions",
@@ -63,6 +65,22 @@ class ThreadingOptions(_Group):
     """`Options.experimental_threading`."""
 
 
+_OPTIMIZATIONS: Final = {
+    "apply_default_optimizations": 1,
+    "filter_fusion": 6,
+    "map_and_batch_fusion": 9,
+    "map_and_filter_fusion": 10,
+    "map_fusion": 11,
+    "map_parallelization": 12,
+    "noop_elimination": 14,
+    "parallel_batch": 15,
+    "shuffle_and_repeat_fusion": 17,
+    "filter_parallelization": 18,
+    "inject_prefetch": 19,
+    "seq_interleave_prefetch": 21,
+}
+"""Fields of the message that TensorFlow has of them."""
+
 _GROUPS: Final = {
     "experimental_distribute": DistributeOptions,
     "experimental_optimization": OptimizationOptions,
@@ -104,7 +122,12 @@ class Options:
         """The message that TensorFlow's nodes have: which of its groups there are, and the order of elements."""
         deterministic = self._said.get("deterministic")
         said = b"" if deterministic is None else bytes([0o10, bool(deterministic)])
-        return said + b"\x12\x00\x1a\x00*\x00:\x00b\x00"
+        chosen = b"".join(
+            packed(field << 3) + bytes([bool(value)])
+            for name, field in _OPTIMIZATIONS.items()
+            if (value := getattr(self.experimental_optimization, name)) is not None
+        )
+        return said + b"\x12\x00\x1a" + packed(len(chosen)) + chosen + b"*\x00:\x00b\x00"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Options) and self._said == other._said

@@ -179,7 +179,8 @@ class WithFunctions:
 
         initial_state: a structure of tensors.  Raises TypeError: reduce_func gives another structure.
         """
-        first = _first_state(initial_state)
+        with name_scope("initial_state"):
+            first = normalized(initial_state)
         function = StateFunction(reduce_func, "reduce()", spec_of(first), self._structure, False)
         made = get("ReduceDataset")(
             self._variant_tensor,
@@ -199,7 +200,7 @@ class WithFunctions:
         """scan_func(state, element) gives (the next state, an element) each time.  Raises TypeError."""
         from headrace.library.data.datasets import Dataset
 
-        first = _first_state(initial_state)
+        first = normalized(initial_state)
         function = StateFunction(scan_func, "Dataset.scan()", spec_of(first), self._structure, True)
         made = get("ScanDataset")(
             self._variant_tensor,
@@ -215,8 +216,3 @@ class WithFunctions:
     def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """The elements before the first of which the predicate, a scalar tf.bool, is false.  Raises ValueError."""
         return self._some("TakeWhileDataset", "Dataset.take_while()", predicate)
-
-
-def _first_state(initial_state: Any) -> Any:
-    with name_scope("initial_state"):
-        return normalized(initial_state)

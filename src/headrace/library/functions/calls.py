@@ -94,8 +94,8 @@ def For(
     inputs: a list of start values.  hostmem, rewrite_with_while: not looked at.
     """
     _, body_name = _there(body, [start, *inputs])
-    found = ops.for_op(start, limit, delta, list(inputs), body=body_name, name=name)
-    return found[0] if len(found) == 1 else found
+    found: list[Tensor] = ops.for_op(start, limit, delta, list(inputs), body=body_name, name=name)
+    return found
 
 
 def Gradient(inputs: Any, f: Any, name: str | None = None) -> list[Tensor]:

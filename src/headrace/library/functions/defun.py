@@ -22,7 +22,7 @@ from headrace.graph.build import apply_op
 from headrace.graph.convert import convert
 from headrace.graph.func_graph import FuncGraph
 from headrace.graph.function_def import normalized
-from headrace.graph.function_library import Function, Library
+from headrace.graph.function_library import Function, Library, called_by_name
 from headrace.graph.graph import Graph
 from headrace.graph.operation import Operation
 from headrace.graph.tensor import Tensor
@@ -119,7 +119,13 @@ def _arity(func: Callable[..., Any]) -> tuple[int, int | None]:
 
 
 class _DefunGraph(FuncGraph):
+    """The body of one; `tf.set_random_seed` of the graph around says nothing in it."""
+
     functional_flow = False
+
+    def __init__(self, name: str, outer: Graph) -> None:
+        super().__init__(name, outer)
+        self.seed = None
 
     def captures_are_called(self, tensor: Tensor) -> str:
         return "Placeholder"
@@ -246,6 +252,7 @@ class DefinedFunction:
         attrs = {**_attrs_of(kwargs), _UNINFERRED: True}
         graph = scopes.get_default_graph()
         self.add_to_graph(graph)
+        given = [convert(value) for value in args]
         if len(args) != len(self.declared_input_types):
             raise ValueError(
                 f"Expected {len(self.declared_input_types)} arguments, got {len(args)}: {self.name!r} takes "
@@ -254,23 +261,23 @@ class DefinedFunction:
         spec = graph.library.find(self.name).spec
         tensors = [
             self._argument(value, dtype, arg.name)
-            for value, dtype, arg in zip(args, self.declared_input_types, spec.inputs, strict=False)
+            for value, dtype, arg in zip(
+                given, self.declared_input_types, spec.inputs, strict=False
+            )
         ]
         op = apply_op(spec, (*tensors, *self.captured_inputs), attrs, name or self.name)
         if self._shape_func is not None:
             for tensor, shape in zip(op.outputs, self._shape_func(op), strict=True):
                 tensor.set_shape(shape)
-        if not op.outputs:
-            return op
-        return op.outputs[0] if len(op.outputs) == 1 else tuple(op.outputs)
+        return _outputs_of(op)
 
-    def _argument(self, value: Any, dtype: dtypes.DType, name: str) -> Tensor:
-        if isinstance(value, Tensor) and value.dtype.base_dtype is not dtype.base_dtype:
+    def _argument(self, value: Tensor, dtype: dtypes.DType, name: str) -> Tensor:
+        if value.dtype.base_dtype is not dtype.base_dtype:
             raise ValueError(
                 f"Input {name!r} passed {value.dtype.name} expected {dtype.name} while building NodeDef {self.name!r}: "
                 f"{value.name}; tf.cast converts"
             )
-        return convert(value, dtype)
+        return value
 
 
 class OverloadedFunction:
@@ -305,6 +312,48 @@ class OverloadedFunction:
         """As a `DefinedFunction`'s."""
         tensors = [convert(value) for value in args]
         return self.instantiate([tensor.dtype for tensor in tensors])(*tensors, **kwargs)
+
+
+class Declare:
+    """A function of the graph that is defined later: what calls it may be built before, itself included."""
+
+    def __init__(
+        self,
+        func_name: str,
+        inputs: Sequence[tuple[str, Any]],
+        outputs: Sequence[tuple[str, Any]],
+    ) -> None:
+        """func_name: that its `Defun` gives.  inputs, outputs: (name, dtype) of each argument and result."""
+        self._signature = pb.OpDef(name=func_name, is_stateful=True)  # whatever it will be
+        for described, args in (
+            (inputs, self._signature.input_arg),
+            (outputs, self._signature.output_arg),
+        ):
+            for name, dtype in described:
+                args.add(name=name, type=dtypes.as_dtype(dtype).as_datatype_enum)
+        self._spec = called_by_name(self._signature, lambda: None)
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Add a node that calls it.
+
+        inputs: what tensors can be made of, as many as it has arguments.  name: of the node.
+        Returns its output, a tuple of several, the Operation if there is none.  Raises ValueError, TypeError.
+        """
+        name = kwargs.pop("name", None)
+        attrs = _attrs_of(kwargs)
+        wanted = self._signature.input_arg
+        if len(inputs) != len(wanted):
+            raise ValueError(
+                f"Expected number of arguments: {len(wanted)}, received: {len(inputs)}: {self._signature.name!r} was "
+                f"declared to take {', '.join(each.name for each in wanted) or 'none'}"
+            )
+        return _outputs_of(apply_op(self._spec, inputs, attrs, name or self._signature.name))
+
+
+def _outputs_of(op: Operation) -> Any:
+    if not op.outputs:
+        return op
+    return op.outputs[0] if len(op.outputs) == 1 else tuple(op.outputs)
 
 
 def _results(returned: Any, func: Callable[..., Any]) -> list[Tensor]:

@@ -7,7 +7,7 @@ Source: TF 1.15 core/ops/data_flow_ops.cc, python/ops/data_flow_ops.py; rules in
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -97,6 +97,10 @@ def barrier_insert_many_op(
     _barrier_of(handle).insert_many(component_index, keys, values)
 
 
+GIVES_REST: Final = "_headrace_gives_rest"
+"""The attr of a take whose step completes tuples for the next ones; see `Barrier.take_many` in `run.state.barrier`."""
+
+
 def _taken(c: ShapeContext) -> list[Shape]:
     c.with_rank("num_elements", 0)
     count = c.value("num_elements")
@@ -116,7 +120,7 @@ def _taken(c: ShapeContext) -> list[Shape]:
     **_USE,
 )
 def barrier_take_many_op(
-    xp: Any,
+    ctx: KernelContext,
     handle: Any,
     num_elements: Any,
     *,
@@ -145,7 +149,8 @@ def barrier_take_many_op(
             f"{barrier} holds ({', '.join(t.name for t in have)}), and the take expects "
             f"({', '.join(t.name for t in component_types)})"
         )
-    return barrier.take_many(int(num_elements), allow_small_batch)
+    rest = bool(ctx.node.attrs.get(GIVES_REST, False))
+    return barrier.take_many(int(num_elements), allow_small_batch, rest)
 
 
 @op(

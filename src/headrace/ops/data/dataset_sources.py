@@ -6,6 +6,7 @@ Source: TF 1.15 core/ops/{dataset_ops,experimental_dataset_ops}.cc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,12 @@ from headrace.ops.data.dataset_values import (
     dataset_op,
     dataset_scalar,
     made,
+    raw_shapes,
     scalar_of,
     value_of,
 )
 from headrace.run.data.sources import RandomNumbers, Range, Slices, SparseSlices, Tensors
-from headrace.run.data.stage import INFINITE, Made
+from headrace.run.data.stage import INFINITE, Dataset, Made
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.queues.philox import Philox
 
@@ -47,6 +49,12 @@ def _kept(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
+def _datasets_among(components: Sequence[Any]) -> list[Dataset]:
+    """Those that are variants of datasets, in their order."""
+    arrays = [each for each in components if isinstance(each, np.ndarray) and each.dtype.hasobject]
+    return [held for each in arrays for held in each.reshape(-1) if isinstance(held, Dataset)]
+
+
 @dataset_op(
     "TensorDataset",
     "components: Toutput_types",
@@ -63,9 +71,15 @@ def tensor_dataset_op(
     """A dataset of one element.  Raises InvalidArgument (other shapes)."""
     _check_shapes(output_shapes, [np.shape(component) for component in components])
     kept = tuple(map(_kept, components))
-    return made(
-        "Tensor", Toutput_types, output_shapes, lambda run: Tensors(run, kept), cardinality=1
+    dataset = Made(
+        "Tensor",
+        Toutput_types,
+        raw_shapes(output_shapes),
+        lambda run: Tensors(run, kept),
+        cardinality=1,
     )
+    dataset.held = _datasets_among(kept)
+    return value_of(dataset)
 
 
 @dataset_op(
@@ -93,13 +107,15 @@ def tensor_slice_dataset_op(
         )
     _check_shapes(output_shapes, [np.shape(component)[1:] for component in components])
     kept = tuple(map(_kept, components))
-    return made(
+    dataset = Made(
         "TensorSlice",
         Toutput_types,
-        output_shapes,
+        raw_shapes(output_shapes),
         lambda run: Slices(run, kept),
         cardinality=len(kept[0]),
     )
+    dataset.held = _datasets_among(kept)
+    return value_of(dataset)
 
 
 @dataset_op(

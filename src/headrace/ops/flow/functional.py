@@ -1,8 +1,9 @@
 """Ops that call functions of the graph: calls, branches, loops, gradients.
 
-None of them is run: each says what stands for it (`OpSpec.expand`), which is the nodes of its functions, with Switch
-and Merge or a loop's frame around them, as `cond` and `while_loop` would have built them.  So functions are placed,
-divided among tasks and planned node by node, and cost what the same graph without functions costs.
+But for calls of a function within itself none is run: each says what stands for it (`OpSpec.expand`), which is nodes
+of its functions, with Switch and Merge or a loop's frame around them, as `cond` and `while_loop` would have built them.
+So functions are placed, divided among tasks and planned node by node, and cost what the same graph without functions
+costs.
 Source: TF 1.15 core/ops/functional_ops.cc; what is made of them as core/common_runtime/lower_if_op.cc,
 lower_while_op.cc and lower_case_op.cc, for behaviour
 """
@@ -21,11 +22,13 @@ from headrace.codec import protos as pb
 from headrace.graph.const_value import const_array
 from headrace.graph.expansion import Replaced, Site, called, symbolic_gradient
 from headrace.graph.function_gradients import gradient_of
-from headrace.graph.function_library import Body
+from headrace.graph.function_library import Body, Function
 from headrace.graph.graph import Operation
+from headrace.graph.handles import behind
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
+from headrace.ops.flow.step_calls import call
 
 __all__ = [
     "case_op",
@@ -72,7 +75,7 @@ partitioned_call_op = op(
     attrs=f"Tin: list(type) >= 0; Tout: list(type) >= 0; f: func; {_CALL}",
     shape=_unknown,
     traits={CALLS_FUNCTION},
-)(_replaced)
+)(call)
 
 stateful_partitioned_call_op = op(
     "StatefulPartitionedCall",
@@ -81,11 +84,11 @@ stateful_partitioned_call_op = op(
     attrs=f"Tin: list(type) >= 0; Tout: list(type) >= 0; f: func; {_CALL}",
     shape=_unknown,
     traits={CALLS_FUNCTION, STATEFUL},
-)(_replaced)
+)(call)
 
 
 def _expand_call(to: Site, node: Operation) -> Replaced:
-    return to.body(called(node, "f").body, to.inputs)
+    return to.body(called(node, "f"), to.inputs)
 
 
 def _call_gradient(op: Operation, *grads: Any) -> Any:
@@ -122,7 +125,7 @@ def _(to: Site, node: Operation) -> Replaced:
             built_at=node.built_at,
         )
     to.device = np.asarray(target).item().decode()
-    return to.body(called(node, "f").body, to.inputs[1:])
+    return to.body(called(node, "f"), to.inputs[1:])
 
 
 # -- gradients of functions ------------------------------------------------------------------
@@ -130,7 +133,11 @@ def _(to: Site, node: Operation) -> Replaced:
 
 def _of_arguments(c: ShapeContext) -> list[Shape]:
     """A gradient has the shape of its argument."""
-    return [c.shape(at) if at < len(c.op.inputs) else None for at in range(len(c.op.outputs))]
+    found: list[Shape] = []
+    for tensor, _ in zip(c.op.inputs, c.op.outputs, strict=False):
+        known = behind(tensor)
+        found.append(tensor._raw if known is None else known[1])
+    return found + [None] * (len(c.op.outputs) - len(found))
 
 
 symbolic_gradient_op = op(
@@ -190,7 +197,7 @@ if_op, stateless_if_op = [
 
 
 def _expand_if(to: Site, node: Operation) -> Replaced:
-    then, otherwise = called(node, "then_branch").body, called(node, "else_branch").body
+    then, otherwise = called(node, "then_branch"), called(node, "else_branch")
     return _branches(to, to.inputs[0], to.inputs[1:], then, otherwise)
 
 
@@ -205,7 +212,7 @@ def _truth(to: Site, value: Tensor) -> Tensor:
 
 
 def _branches(
-    to: Site, cond: Tensor, inputs: Sequence[Tensor], then: Body, otherwise: Body
+    to: Site, cond: Tensor, inputs: Sequence[Tensor], then: Function, otherwise: Function
 ) -> Replaced:
     """`then` or `otherwise` of `inputs`, as `cond` has it."""
 
@@ -267,20 +274,22 @@ case_op, stateless_case_op = [
 
 def _expand_case(to: Site, node: Operation) -> Replaced:
     library = node.graph.library
-    bodies = [library.find(each, node.name).body for each in node.attrs["branches"]]
+    branches = [library.find(each, node.name) for each in node.attrs["branches"]]
     index = to.inputs[0]
 
     def chosen(site: Site, first: int, inputs: Sequence[Tensor]) -> Replaced:
         """The branch `index - first` of those from `first` on; the last one for whatever is left."""
-        if first == len(bodies) - 1:
-            return site.body(bodies[first], inputs[1:])
+        if first == len(branches) - 1:
+            return site.body(branches[first], inputs[1:])
         number = site.node("Const", [], "number", dtype=dtypes.int32, value=np.int32(first))
         pred = site.node("Equal", [inputs[0], number.outputs[0]], "is_it", T=dtypes.int32).outputs[
             0
         ]
 
         def take(way: bool, inner: Site, given: Sequence[Tensor]) -> Replaced:
-            return inner.body(bodies[first], given[1:]) if way else chosen(inner, first + 1, given)
+            if not way:
+                return chosen(inner, first + 1, given)
+            return inner.body(branches[first], given[1:])
 
         return _selected(site, pred, inputs, take)
 
@@ -320,12 +329,13 @@ while_op, stateless_while_op = [
 
 
 def _expand_while(to: Site, node: Operation) -> Replaced:
-    cond, body = called(node, "cond").body, called(node, "body").body
+    cond, body = called(node, "cond"), called(node, "body")
+    variables, following = body.body.inputs, body.body.outputs
     return _Loop(to, node["parallel_iterations"]).around(
         to.inputs,
-        [tensor._raw for tensor in body.inputs],
-        [one is other for one, other in zip(body.inputs, body.outputs, strict=True)],
-        _read_by(cond),
+        [tensor._raw for tensor in variables],
+        [one is other for one, other in zip(variables, following, strict=True)],
+        _read_by(cond.body),
         lambda site, inputs: site.body(cond, inputs),
         lambda site, inputs: site.body(body, inputs),
     )
@@ -450,7 +460,7 @@ def for_op(xp: Any, start: Any, limit: Any, delta: Any, *input: Any) -> Any:
 
 @for_op.expand
 def _(to: Site, node: Operation) -> Replaced:
-    body = called(node, "body").body
+    body = called(node, "body")
     start, limit, delta, *inputs = to.inputs
 
     def goes_on(site: Site, values: Sequence[Tensor]) -> Replaced:
@@ -469,7 +479,7 @@ def _(to: Site, node: Operation) -> Replaced:
         return Replaced([following, end, step, *found.outputs], found.done)
 
     constant = [False, True, True, *[False] * len(inputs)]
-    shapes: list[Shape] = [(), (), (), *[tensor._raw for tensor in body.inputs[1:]]]
+    shapes: list[Shape] = [(), (), (), *[tensor._raw for tensor in body.body.inputs[1:]]]
     found = _Loop(to, 10).around(
         [start, limit, delta, *inputs], shapes, constant, [0], goes_on, again
     )

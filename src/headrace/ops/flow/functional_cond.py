@@ -369,8 +369,7 @@ def _hand_out(
         extra.append([*each.wrapped.values(), *missing])
     for branch, more in zip(branches, extra, strict=True):
         branch.outputs.extend(more)
-        branch.name += "_rewritten"
-    references = [branch.add_function() for branch in branches]
+    references = [branch.rewritten() for branch in branches]
     if "branches" in op.attrs:
         op._set_attr("branches", references)
     else:

@@ -411,10 +411,8 @@ def _hand_out(
     op: Operation, conditions: FlowGraph, bodies: FlowGraph, backward: WhileGradient, count: int
 ) -> None:
     """More variables of the forward loop: the lists that its iterations fill."""
-    for each in (conditions, bodies):
-        each.name += "_rewritten"
-    op._set_attr("cond", conditions.add_function())
-    op._set_attr("body", bodies.add_function())
+    op._set_attr("cond", conditions.rewritten())
+    op._set_attr("body", bodies.rewritten())
     op._set_attr("T", [tensor.dtype.base_dtype for tensor in bodies.outputs])
     op._set_attr("output_shapes", [tensor.shape for tensor in bodies.outputs])
     op._add_inputs(backward.extra_inputs)

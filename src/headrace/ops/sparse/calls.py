@@ -228,7 +228,7 @@ def _static_reshape(before: TensorShape, wanted: Any) -> list[int] | None:
         return None
     sizes: list[int] = wanted.tolist()
     if sizes.count(-1) > 1:
-        return None
+        raise ValueError(f"At most one dimension can be inferred (-1). Found: {sizes}")
     if not before.is_fully_defined():
         return None if -1 in sizes else sizes
     total = prod(before._raw or ())  # type: ignore[arg-type]
@@ -319,6 +319,10 @@ def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -
         indices = transpose(gather(transpose(given.indices), perm))
         before = given.get_shape()
         order = constant_value(convert(perm))
+        if order is not None and before.ndims is not None and len(order) != before.ndims:
+            raise ValueError(
+                f"perm has {len(order)} elements, and the sparse tensor {before.ndims} dimensions: {order.tolist()}"
+            )
         if order is not None and before.is_fully_defined():
             sizes = before.as_list()
             shape: Any = [sizes[at] for at in order.tolist()]
@@ -339,7 +343,7 @@ def sparse_expand_dims(sp_input: Any, axis: Any = None, name: str | None = None)
             raise TypeError("axis must be an integer value or a dense tensor, and is sparse")
         at = convert(axis, dtypes.int32, "axis")
         at = where_v2(at >= 0, at, at + of + 1)
-        added = zeros(stack([shape_of(given.indices)[0], 1]), dtypes.int64)
+        added = zeros([shape_of(given.indices)[0], 1], dtypes.int64)
         before = slice_(given.indices, [0, 0], [-1, at])
         after = slice_(given.indices, [0, at], [-1, -1])
         indices = concat([before, added, after], 1)

@@ -95,6 +95,7 @@ class Function:
         for at, dataset in enumerate(map(_dataset_in, results)):
             if dataset is not None and dataset.origin is None and dataset not in given:
                 dataset.origin = Origin(self.name, at, element)
+                dataset.note_parts()
 
     def _of_other_arguments(self, given: int) -> errors.OpError:
         return errors.invalid_argument(

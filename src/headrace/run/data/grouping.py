@@ -24,17 +24,17 @@ class Elements(Dataset):
 
     def __init__(self, types: Any, shapes: Any, elements: list[Element]) -> None:
         super().__init__(types, shapes)
-        self._elements = elements
+        self.elements = elements
 
     def stage(self, run: Iteration) -> Stage:
         """See `Dataset`."""
-        made = _Held(run, self._elements)
+        made = _Held(run, self.elements)
         made.label = self.kind
         return made
 
     def cardinality(self) -> int:
         """See `Dataset`."""
-        return len(self._elements)
+        return len(self.elements)
 
 
 class _Held(Stage):

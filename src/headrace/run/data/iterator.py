@@ -85,6 +85,8 @@ class _Pass:
         self.dataset = dataset
         self.scope = Scope()
         self.run = Iteration(files, owner.check, self.scope, owner)
+        self.run.root = dataset
+        dataset.note_parts()
         self.root: Stage = dataset.stage(self.run)
 
     def end(self) -> None:
@@ -407,7 +409,7 @@ class DataIterator(WaitingResource):
             self._refuse_or_warn(now.run.stateful, policy)
         chunk = self._chunk
         held = [] if chunk is None else [chunk.part(self._at, chunk.count)]
-        return encoded([held, self._given, saved_position(now.root)])
+        return encoded([held, self._given, saved_position(now.root)], now.dataset)
 
     def _refuse_or_warn(self, functions: set[str], policy: int) -> None:
         text = (

@@ -2,23 +2,27 @@
 
 A position is a tree of dicts, lists, ints, bytes, strings, arrays, chunks and datasets.  All stages of a chain are
 asked in one moment, the last one first, so that one which has a thread can let it stand still until those before it
-were asked.  Of datasets windows have their elements in it, and those that a function of the chain gave its name and
-its arguments: it is called again.
+were asked.  Of datasets windows have their elements in it, those that a function of the chain gave its name and its
+arguments, so that it is called again, and those that are part of another dataset that one and a number, up to the
+dataset that is iterated.
 Called by: run.data.iterator.  Threads: as run.data.stage.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from headrace.base import dtypes, errors
+from headrace.base.shapes import Shape
 from headrace.codec import protos as pb
 from headrace.codec.tensors import decode, encode
 from headrace.run.data.chunks import Chunk
-from headrace.run.data.stage import Dataset, Iteration, Origin, Position, Stage
+from headrace.run.data.grouping import Elements
+from headrace.run.data.stage import Dataset, Iteration, Origin, Part, Position, Stage
 from headrace.run.data.windowing import Held
 
 _FORMAT: Final = b"headrace.position.1"
@@ -59,12 +63,19 @@ def with_datasets(tree: Position, run: Iteration) -> Position:
     """The tree with the datasets that functions of the chain give in the place of their origins."""
     if isinstance(tree, Origin):
         return _made_again(tree, run)
+    if isinstance(tree, Part):
+        return _part_again(tree, run)
     if isinstance(tree, list):
         return [with_datasets(each, run) for each in tree]
     if isinstance(tree, dict):
         return {key: with_datasets(each, run) for key, each in tree.items()}
     if isinstance(tree, Chunk):
         return Chunk(with_datasets(list(tree.columns), run), tree.count)
+    if isinstance(tree, Held):
+        return Held(tree.types[0], tree.shapes[0], with_datasets(tree.column, run))
+    if isinstance(tree, Elements):
+        elements = [tuple(with_datasets(list(each), run)) for each in tree.elements]
+        return Elements(tree.types, tree.shapes, elements)
     if isinstance(tree, np.ndarray) and tree.dtype == object:
         return _objects(list(tree.shape), [with_datasets(each, run) for each in tree.reshape(-1)])
     return tree
@@ -72,10 +83,30 @@ def with_datasets(tree: Position, run: Iteration) -> Position:
 
 def _made_again(origin: Origin, run: Iteration) -> Any:
     function = run.functions.get(origin.function)
+    if function is None and run.root is not None:
+        _note_functions(run.root, run.within(run.scope))
+        function = run.functions.get(origin.function)
     if function is None:
         raise _other(f"it has no function {origin.function}")
     arguments = tuple(with_datasets(list(origin.arguments), run))
     return function.one(arguments, run.scope)[origin.result].item()
+
+
+def _note_functions(dataset: Dataset, run: Iteration) -> None:
+    """Let those be known whose stages are made when they are pulled."""
+    dataset.stage(run).close()
+    for part in dataset.parts:
+        _note_functions(part, run)
+
+
+def _part_again(part: Part, run: Iteration) -> Dataset:
+    holder = run.root if part.holder is None else with_datasets(part.holder, run)
+    if holder is None or part.number >= len(holder.parts):
+        raise _other(f"it has no dataset number {part.number} in {holder}")
+    found: Dataset = holder.parts[part.number]
+    if not isinstance(found.origin, Origin):
+        found.origin = Part(holder, part.number)
+    return found
 
 
 def _other(why: str) -> errors.OpError:
@@ -97,11 +128,11 @@ def failure_of(tree: Position) -> errors.OpError | None:
     return None if tree is None else errors.make(*tree)
 
 
-def encoded(position: Position) -> bytes:
-    """The tree as bytes."""
-    out: list[bytes] = [_FORMAT]
-    _write(position, out)
-    return b"".join(out)
+def encoded(position: Position, root: Dataset | None = None) -> bytes:
+    """The tree as bytes.  root: the dataset that is iterated."""
+    writer = _Writer(root)
+    writer.write(position)
+    return b"".join(writer.out)
 
 
 def decoded(data: bytes) -> Position:
@@ -122,54 +153,83 @@ def decoded(data: bytes) -> Position:
     return found
 
 
-def _write(tree: Any, out: list[bytes]) -> None:
-    if tree is None:
-        out.append(b"n")
-    elif isinstance(tree, (bool, int)):
-        out.append(b"i" + _INT.pack(_signed(int(tree))))
-    elif isinstance(tree, (bytes, str)):
-        data = tree if isinstance(tree, bytes) else tree.encode()
-        out.append((b"b" if isinstance(tree, bytes) else b"s") + _LENGTH.pack(len(data)) + data)
-    elif isinstance(tree, (list, tuple)):
-        out.append(b"l" + _LENGTH.pack(len(tree)))
-        for each in tree:
-            _write(each, out)
-    elif isinstance(tree, dict):
-        out.append(b"d" + _LENGTH.pack(len(tree)))
-        for key, each in tree.items():
-            _write(key, out)
-            _write(each, out)
-    elif isinstance(tree, Chunk):
-        out.append(b"c")
-        _write([tree.count, list(tree.columns)], out)
-    elif isinstance(tree, (np.ndarray, np.generic)):
-        _write_array(np.asarray(tree), out)
-    elif isinstance(tree, Held):
-        (dtype,), (shape,) = tree.types, tree.shapes
-        sizes = None if shape is None else [-1 if size is None else size for size in shape]
-        out.append(b"w")
-        _write([dtype.as_datatype_enum, sizes, tree.column], out)
-    elif isinstance(tree, Dataset) and tree.origin is not None:
-        out.append(b"f")
-        _write(list(tree.origin), out)
-    else:
-        what = (
-            f"a dataset of its own ({tree.kind})"
-            if isinstance(tree, Dataset)
-            else f"a {type(tree).__name__}"
-        )
-        raise errors.unimplemented(
-            f"an iterator cannot be saved while it holds {what}, which has no form as bytes"
-        )
+class _Writer:
+    """A tree as pieces of bytes, in `out`."""
+
+    def __init__(self, root: Dataset | None) -> None:
+        self.out: list[bytes] = [_FORMAT]
+        self._root = root
+
+    def write(self, tree: Any) -> None:
+        """One more, behind those before.  Raises Unimplemented: it has no form as bytes."""
+        out = self.out
+        if tree is None:
+            out.append(b"n")
+        elif isinstance(tree, (bool, int)):
+            out.append(b"i" + _INT.pack(_signed(int(tree))))
+        elif isinstance(tree, (bytes, str)):
+            data = tree if isinstance(tree, bytes) else tree.encode()
+            out.append((b"b" if isinstance(tree, bytes) else b"s") + _LENGTH.pack(len(data)) + data)
+        elif isinstance(tree, (list, tuple)):
+            out.append(b"l" + _LENGTH.pack(len(tree)))
+            for each in tree:
+                self.write(each)
+        elif isinstance(tree, dict):
+            out.append(b"d" + _LENGTH.pack(len(tree)))
+            for key, each in tree.items():
+                self.write(key)
+                self.write(each)
+        elif isinstance(tree, Chunk):
+            out.append(b"c")
+            self.write([tree.count, list(tree.columns)])
+        elif isinstance(tree, (np.ndarray, np.generic)):
+            self._write_array(np.asarray(tree))
+        elif isinstance(tree, Dataset):
+            self._write_dataset(tree)
+        else:
+            raise _formless(f"a {type(tree).__name__}")
+
+    def _write_dataset(self, dataset: Dataset) -> None:
+        origin = dataset.origin
+        if isinstance(dataset, Held):
+            (dtype,), (shape,) = dataset.types, dataset.shapes
+            self.out.append(b"w")
+            self.write([dtype.as_datatype_enum, _sizes(shape), dataset.column])
+        elif isinstance(dataset, Elements):
+            self.out.append(b"e")
+            kinds = [dtype.as_datatype_enum for dtype in dataset.types]
+            self.write([kinds, [_sizes(shape) for shape in dataset.shapes], dataset.elements])
+        elif isinstance(origin, Origin):
+            self.out.append(b"f")
+            self.write(list(origin))
+        elif isinstance(origin, Part):
+            self.out.append(b"p")
+            holder = None if origin.holder is self._root else origin.holder
+            self.write([holder, origin.number])
+        else:
+            raise _formless(f"a dataset of its own ({dataset.kind})")
+
+    def _write_array(self, array: np.ndarray[Any, Any]) -> None:
+        if array.dtype == object and not all(isinstance(each, bytes) for each in array.reshape(-1)):
+            self.out.append(b"o")  # sparse tensors, datasets: arrays in an array
+            self.write([list(array.shape), list(array.reshape(-1))])
+            return
+        data = encode(array, dtypes.from_numpy(array.dtype)).SerializeToString()
+        self.out.append(b"a" + _LENGTH.pack(len(data)) + data)
 
 
-def _write_array(array: np.ndarray[Any, Any], out: list[bytes]) -> None:
-    if array.dtype == object and not all(isinstance(each, bytes) for each in array.reshape(-1)):
-        out.append(b"o")  # sparse tensors: arrays in an array
-        _write([list(array.shape), list(array.reshape(-1))], out)
-        return
-    data = encode(array, dtypes.from_numpy(array.dtype)).SerializeToString()
-    out.append(b"a" + _LENGTH.pack(len(data)) + data)
+def _formless(what: str) -> errors.OpError:
+    return errors.unimplemented(
+        f"an iterator cannot be saved while it holds {what}, which has no form as bytes"
+    )
+
+
+def _sizes(shape: Shape) -> list[int] | None:
+    return None if shape is None else [-1 if size is None else size for size in shape]
+
+
+def _shape(sizes: list[int] | None) -> Shape:
+    return None if sizes is None else tuple(None if size < 0 else size for size in sizes)
 
 
 def _signed(number: int) -> int:
@@ -200,16 +260,19 @@ def _read(data: bytes, at: int) -> tuple[Any, int]:
             each, at = _read(data, at)
             found.append(each)
         return (found if kind == b"l" else dict(zip(found[::2], found[1::2], strict=True))), at
-    if kind in (b"c", b"o"):
-        (first, second), at = _read(data, at)
-        return (Chunk(second, first) if kind == b"c" else _objects(first, second)), at
-    if kind in (b"w", b"f"):
-        (first, second, third), at = _read(data, at)
-        if kind == b"f":
-            return Origin(first, second, tuple(third)), at
-        shape = None if second is None else tuple(None if size < 0 else size for size in second)
-        return Held(dtypes.as_dtype(first), shape, third), at
-    raise ValueError(f"{kind!r} begins nothing")
+    make = _MADE_OF.get(kind)
+    if make is None:
+        raise ValueError(f"{kind!r} begins nothing")
+    pieces, at = _read(data, at)
+    return make(*pieces), at
+
+
+def _elements(kinds: list[int], shapes: list[Any], elements: list[Any]) -> Elements:
+    return Elements(
+        [dtypes.as_dtype(kind) for kind in kinds],
+        [_shape(sizes) for sizes in shapes],
+        [tuple(each) for each in elements],
+    )
 
 
 def _objects(shape: list[int], values: list[Any]) -> np.ndarray[Any, Any]:
@@ -217,3 +280,14 @@ def _objects(shape: list[int], values: list[Any]) -> np.ndarray[Any, Any]:
     for at, value in enumerate(values):
         array[at] = value
     return array.reshape(shape)
+
+
+_MADE_OF: Final[dict[bytes, Callable[..., Any]]] = {
+    b"c": lambda count, columns: Chunk(columns, count),
+    b"o": _objects,
+    b"w": lambda kind, sizes, column: Held(dtypes.as_dtype(kind), _shape(sizes), column),
+    b"e": _elements,
+    b"f": lambda function, result, arguments: Origin(function, result, tuple(arguments)),
+    b"p": Part,
+}
+"""What the pieces become that stand behind a kind."""

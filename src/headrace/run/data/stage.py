@@ -78,10 +78,11 @@ class Iteration:
 
     check: raises Interrupted when pulling is to stop.  scope: ends with the pass.
     stateful: nodes of functions that remember something, for people.  functions: of its stages, by their names.
+    root: the dataset that is iterated, once there is one.
     stats: what stages that measure tell, if anybody wants to know.
     """
 
-    __slots__ = ("check", "files", "functions", "scope", "stateful", "stats", "threads")
+    __slots__ = ("check", "files", "functions", "root", "scope", "stateful", "stats", "threads")
 
     def __init__(
         self,
@@ -96,12 +97,14 @@ class Iteration:
         self.threads = threads
         self.stateful: set[str] = set()
         self.functions: dict[str, ElementFunction] = {}
+        self.root: Dataset | None = None
         self.stats: Stats | None = None
 
     def measured(self, stats: Stats) -> Iteration:
         """The same for stages whose measures `stats` wants."""
         made = Iteration(self.files, self.check, self.scope, self.threads)
         made.stateful, made.functions, made.stats = self.stateful, self.functions, stats
+        made.root = self.root
         return made
 
     def within(self, scope: Scope) -> Iteration:
@@ -113,6 +116,7 @@ class Iteration:
 
         made = Iteration(self.files, check, scope, self.threads)
         made.stateful, made.functions, made.stats = self.stateful, self.functions, self.stats
+        made.root = self.root
         return made
 
 
@@ -178,14 +182,23 @@ class Origin(NamedTuple):
     arguments: Element
 
 
+class Part(NamedTuple):
+    """Where a dataset comes from that is one of the `parts` of another."""
+
+    holder: Any
+    number: int
+
+
 class Dataset:
     """What a dataset op gives: a description.  It never changes; each iteration makes stages of it.
 
-    types, shapes: of the components.  inputs: the datasets that it is made of.  origin: None, if no function gave it.
+    types, shapes: of the components.  inputs: the datasets that it is made of.  held: those among its elements.
+    origin: None, if nobody has to know.
     """
 
     kind = ""
-    origin: Origin | None = None
+    origin: Origin | Part | None = None
+    held: Sequence[Dataset] = ()
 
     def __init__(
         self, types: Sequence[DType], shapes: Sequence[Shape], inputs: Sequence[Dataset] = ()
@@ -193,6 +206,25 @@ class Dataset:
         self.types = tuple(types)
         self.shapes = tuple(shapes)
         self.inputs = tuple(inputs)
+
+    @property
+    def parts(self) -> Sequence[Dataset]:
+        """The datasets that it is made of or has among its elements."""
+        return (*self.inputs, *self.held)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it, or what it is made of, has datasets among its elements that were there before."""
+        return bool(self.held) or any(each.holds for each in self.inputs)
+
+    def note_parts(self) -> None:
+        """Let those that it holds be known as its parts, so that a position can name them."""
+        if not self.holds:
+            return
+        for number, part in enumerate(self.parts):
+            if not isinstance(part.origin, Origin):
+                part.origin = Part(self, number)
+            part.note_parts()
 
     def stage(self, run: Iteration) -> Stage:
         """The last stage of an iteration, which has those before it."""

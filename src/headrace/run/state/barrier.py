@@ -185,10 +185,13 @@ class Barrier(WaitingResource):
                 f"{shape_rules.text(values.shape)}: insert_many into {self}"
             )
 
-    def take_many(self, count: int, allow_small_batch: bool = False) -> Pending[Taken]:
+    def take_many(
+        self, count: int, allow_small_batch: bool = False, gives_rest: bool = False
+    ) -> Pending[Taken]:
         """Remove `count` ready tuples, as soon as there are so many.
 
-        allow_small_batch: a closed barrier gives what is left, if anything is.
+        allow_small_batch: a closed barrier gives what is left, if anything is.  gives_rest: what is incomplete waits
+        for what whoever takes does, so a closed barrier never lets a take wait that could get something, or nothing.
         Rejected with: OutOfRange (closed with too few), InvalidArgument (count < 0).
         """
         if count < 0:
@@ -200,7 +203,11 @@ class Barrier(WaitingResource):
         def attempt() -> Any:
             nonlocal waited
             wanted, there = count, len(self._ready)
-            if self._closed and allow_small_batch and not (waited and self._incomplete):
+            if self._closed and gives_rest:
+                wanted = min(count, max(there, 1)) if allow_small_batch else count
+                left = there + len(self._incomplete) if allow_small_batch else there
+                self._check_possible(count, left < wanted)
+            elif self._closed and allow_small_batch and not (waited and self._incomplete):
                 wanted = min(count, there)
                 self._check_possible(count, there < 1)
             elif self._closed and not allow_small_batch:

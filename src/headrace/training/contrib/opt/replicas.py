@@ -107,13 +107,13 @@ class ElasticAverageCustomGetter:
         return local
 
 
-def _read(center: Any) -> Any:
+def read_where_it_lies(center: Any) -> Any:
     """The value, read where the variable lies: in the order that control inputs say."""
     with device(center.device):
         return center.read_value()
 
 
-class _Meeting(Around):
+class Meeting(Around):
     """Counts local steps, and does something after every so many."""
 
     _period: int
@@ -138,7 +138,7 @@ class _Meeting(Around):
             return cond(due, meet, no_op)
 
 
-class ModelAverageOptimizer(_Meeting):
+class ModelAverageOptimizer(Meeting):
     """After every interval_steps local steps each worker's variables become the mean of all workers'."""
 
     def __init__(
@@ -229,7 +229,7 @@ class ModelAverageOptimizer(_Meeting):
     def _copied(self, trained: Sequence[Any]) -> Any:
         copies = []
         for var in trained:
-            value = _read(self._local_2_global[var])
+            value = read_where_it_lies(self._local_2_global[var])
             with device(var.device):
                 copies.append(var.assign(value))
         return group(*copies)
@@ -243,10 +243,10 @@ class ModelAverageOptimizer(_Meeting):
 
     def make_session_run_hook(self) -> SessionRunHook:
         """A hook that begins as `get_init_op` says."""
-        return _Beginning(lambda: [self._chief_init_op] if self._is_chief else [], self.get_init_op)
+        return Beginning(lambda: [self._chief_init_op] if self._is_chief else [], self.get_init_op)
 
 
-class _Beginning(SessionRunHook):
+class Beginning(SessionRunHook):
     """Runs operations when there is a session: first some, then one, asked for before the graph is finalized."""
 
     def __init__(self, first: Callable[[], list[Any]], then: Callable[[], Any]) -> None:
@@ -263,7 +263,7 @@ class _Beginning(SessionRunHook):
             session.run(each)
 
 
-class ElasticAverageOptimizer(_Meeting):
+class ElasticAverageOptimizer(Meeting):
     """After every communication_period local steps a worker's variables and the shared ones draw each other nearer."""
 
     def __init__(
@@ -362,15 +362,15 @@ class ElasticAverageOptimizer(_Meeting):
             if task_index == 0:
                 begun = center.assign(var.read_value())
             else:
-                begun = var.assign(_read(center))
+                begun = var.assign(read_where_it_lies(center))
             with control_dependencies([begun.op]):
-                copies.append(self._local_map[var].assign(_read(center)))
+                copies.append(self._local_map[var].assign(read_where_it_lies(center)))
         made: Operation = group(*copies)
         return made
 
     def make_session_run_hook(self, is_chief: bool, task_index: int) -> SessionRunHook:
         """A hook that begins as `get_init_op` says."""
-        return _Beginning(list, lambda: self.get_init_op(0 if is_chief else task_index))
+        return Beginning(list, lambda: self.get_init_op(0 if is_chief else task_index))
 
     def swapping_saver(
         self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any
