@@ -173,9 +173,8 @@ class Worker(CancelsCalls, ChangesAtOnce, Inspects, Logged, NoCollectives):
             session = self._sessions.get(handle)
             if session is None and not created:
                 own = self.runtime
-                session = WorkerSession(
-                    handle, self.task, own.resources, self.peers, own.files, own.workers
-                )
+                shared = own.files, own.workers, own.checkpoints
+                session = WorkerSession(handle, self.task, own.resources, self.peers, *shared)
                 self._sessions[handle] = session
         if session is None:
             raise errors.aborted(
