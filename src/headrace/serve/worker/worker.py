@@ -56,7 +56,9 @@ _ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
 
 
 class Worker(CancelsCalls, ChangesAtOnce, Inspects, Logged, NoCollectives):
-    """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
+    """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``.  view_of: see `enter`."""
+
+    view_of = RemoteRendezvous
 
     def __init__(
         self,
@@ -342,7 +344,7 @@ class Worker(CancelsCalls, ChangesAtOnce, Inspects, Logged, NoCollectives):
             view = None
             if rendezvous is not None or registered.sends:
                 routes = registered.routes
-                view = RemoteRendezvous(rendezvous, step_id, session, routes, scope, channels)
+                view = self.view_of(rendezvous, step_id, session, routes, scope, channels)
             else:
                 channels = None
             step = StepState(
