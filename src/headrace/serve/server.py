@@ -235,6 +235,7 @@ class Server:
         listeners, self._listeners = self._listeners, []
         local_servers.remove(self._address, self)
         if grace:
+            self.worker.stopping = ended.message
             draining = Scope(grace)
             with contextlib.suppress(errors.DeadlineExceededError):
                 self.master.drain(ended, draining)

@@ -97,6 +97,7 @@ class Worker(CancelsCalls, ChangesAtOnce, Inspects, Logged, NoCollectives):
         self._refusing: errors.OpError | None = None
         self._closed: errors.OpError | None = None
         self.turns_away: errors.OpError | None = None  # any of the two
+        self.stopping = ""  # why it is about to be closed; while steps under way may end
 
     # -- sessions and graphs ------------------------------------------------------------------
 
@@ -109,6 +110,7 @@ class Worker(CancelsCalls, ChangesAtOnce, Inspects, Logged, NoCollectives):
             headrace_lane=self.lane,
             headrace_pushes=True,
             headrace_addresses=self.peers.addresses if disagree else None,
+            headrace_stopping=self.stopping,
         )
 
     def device_attributes(self) -> list[pb.DeviceAttributes]:
