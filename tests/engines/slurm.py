@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
+import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tests.ports import own_ports
@@ -58,6 +60,7 @@ def running(folder: Path) -> Iterator[dict[str, str]]:
     options = [f"--{option}={folder}/munge.{name}" for option, name in of_munge.items()]
     environment = {**os.environ, "SLURM_CONF": str(configuration)}
     with ExitStack() as stack:
+        stack.callback(_end_steps, configuration)  # when the daemons have ended
         for command, ready in (
             # --force: the folder is beneath one that everybody writes to.
             (["munged", "--foreground", "--force", *options], "work threads"),
@@ -82,3 +85,26 @@ def _start(command: list[str], ready: str, environment: dict[str, str], stack: E
         if ready in line:
             return
     raise RuntimeError(f"{command[0]} is not ready: {''.join(said)}")
+
+
+def _end_steps(configuration: Path) -> None:
+    """What starts and watches steps outlives slurmd, and now and then the step, too: end those of that Slurm."""
+    for process in of_steps(configuration):
+        with suppress(ProcessLookupError):
+            ended = os.pidfd_open(process)
+            try:
+                signal.pidfd_send_signal(ended, signal.SIGKILL)
+                select.select([ended], [], [], WITHIN_S)
+            finally:
+                os.close(ended)
+
+
+def of_steps(configuration: Path) -> list[int]:
+    """The processes of slurmstepd that the slurmd of a configuration has started."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            name, variables = (each / "comm").read_text(), (each / "environ").read_bytes()
+            if name.startswith("slurmstepd") and f"SLURM_CONF={configuration}".encode() in variables.split(b"\0"):
+                found.append(int(each.name))
+    return found
