@@ -114,11 +114,7 @@ def test_a_launch_that_waits_for_what_nobody_has_says_so_until_somebody_has_it(
         with ThreadPoolExecutor(1) as pool:
             needs = {"CPU": 1, "balance": 2}
             found = pool.submit(launch, lambda: "has it", workers=1, resources=needs)
-            for waited in (1, 2):
-                wanted = f"still waiting, for {waited} s, for Ray to reserve [{needs}], a bundle for each"
-                text = said.get(timeout=60)
-                assert wanted in text
-                assert "balance" not in text.partition("free in its cluster are")[2]
+            texts = [said.get(timeout=60) for _ in range(2)]
             node = nodes.add_node(
                 num_cpus=1,
                 node_ip_address="127.0.0.6",
@@ -129,6 +125,10 @@ def test_a_launch_that_waits_for_what_nobody_has_says_so_until_somebody_has_it(
         nodes.remove_node(node)
     finally:
         log.removeHandler(listener)
+    for waited, text in zip((1, 2), texts, strict=True):
+        wanted = f"still waiting, for {waited} s, for Ray to reserve [{needs}], a bundle for each"
+        assert wanted in text
+        assert "balance" not in text.partition("free in its cluster are")[2]
 
 
 def test_a_program_that_fails_is_tried_again_and_then_an_error(
