@@ -1,7 +1,7 @@
-"""`python -m benchmarks.watching [WORK ...]`: what being watched costs a busy cluster, in processor time of its servers.
+"""`python -m benchmarks.watching [WORK ...]`: what being watched costs a busy cluster, in its servers' processor time.
 
-Two clusters of a ps and a worker do the same work at the same time; one of them is watched, by `headrace top` or an open
-page of `headrace dashboard`, which look once a second.  After half of the time they change places.  Counted is what the
+Two clusters of a ps and a worker do the same work at the same time; one of them is watched, by `headrace top` or by an
+open page of `headrace dashboard`, which look once a second.  After half of the time they change places.  Counted is what the
 processors did for the servers, for each step: whatever else the machine does concerns both alike.  The cost is the mean
 of both halves.  Tasks go on counting steps for a while when nobody looks any more, so they are left alone between.
 Exit code: 0, 1 if a measurement failed or a cost is above --most, 2 on wrong arguments, 130 after Ctrl-C.
@@ -205,9 +205,7 @@ def measure(work: str, watcher: str, clients: int, seconds: float, settle_s: flo
                 found = cost_of_a_step(clusters, seconds / 2)
             costs.append(found[watched][0] / found[1 - watched][0] - 1)
             alone.append(found[1 - watched])
-    return Found(
-        sum(rate for _, rate in alone) / 2, sum(step_s for step_s, _ in alone) / 2, costs
-    )
+    return Found(sum(rate for _, rate in alone) / 2, sum(step_s for step_s, _ in alone) / 2, costs)
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -233,7 +231,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(machine.hardware())
     if warning := machine.busy():
         print(warning)
-    print(f"{'work':<10} {'watched by':<10} {'steps/s':>9} {'CPU a step':>11} {'cost':>8}  of each half")
+    print(
+        f"{'work':<10} {'watched by':<10} {'steps/s':>9} {'CPU a step':>11} {'cost':>8}  of each half"
+    )
     most = 0.0
     for work in args.works or WORKS:
         for watcher in args.by or WATCHERS:

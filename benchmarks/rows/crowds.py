@@ -1,4 +1,4 @@
-"""Crowds: many sessions on one server, many variables and queues, graphs of many nodes: what they take in time and memory.
+"""Crowds: many sessions on one server, variables and queues, graphs of many nodes: what they take in time and memory.
 
 A run takes TensorFlow some ten seconds, so there are two of each.
 """
@@ -111,7 +111,12 @@ def many_resources_step(tf: Any, bench: Bench, many: int = 10_000) -> None:
         bench.expect(session.run(last), float(bench.time(lambda: session.run(used))))
 
 
-@row("memory of the server for them and their graph", unit=Unit.BYTES, cluster=CLUSTER, most_runs=RUNS)
+@row(
+    "memory of the server for them and their graph",
+    unit=Unit.BYTES,
+    cluster=CLUSTER,
+    most_runs=RUNS,
+)
 def many_resources_memory(tf: Any, bench: Bench, many: int = 10_000) -> None:
     """Resident bytes that its process has grown by, after the step that makes them."""
     made, _, last = _state(tf, many)

@@ -134,8 +134,8 @@ class Pod:
 
 
 def happens(folder: Path, stack: ExitStack) -> Iterator[object]:
-    """A ps is deleted and comes back elsewhere, as one does whose node is drained, and so does a worker.  Then the node of
-    the ps falls silent, and Kubernetes, which cannot ask it, starts the pod elsewhere; the old one comes back late.
+    """A ps is deleted and comes back elsewhere, as one does whose node is drained, and so does a worker.  Then the node
+    of the ps falls silent, and Kubernetes, which cannot ask it, starts the pod elsewhere; the old one comes back late.
     """
     os.mkfifo(folder / "go")
     program = [sys.executable, "-c", PROGRAM, str(folder)]

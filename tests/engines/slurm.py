@@ -1,6 +1,6 @@
-"""A Slurm of several nodes on the loopback: munged, slurmctld and a slurmd for each, of Debian's slurm-wlm and munge; root's.
+"""A Slurm of several nodes on the loopback: munged, slurmctld and a slurmd for each node; root's.
 
-Nodes have names and addresses of their own, which whatever they run finds in an /etc/hosts of theirs.
+They are of Debian's slurm-wlm and munge.  Nodes have names and addresses of their own, which whatever they run finds in an /etc/hosts of theirs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from pathlib import Path
 
 from tests.ports import own_ports
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "srun", "scontrol", "squeue", "unshare")
+PROGRAMS = (
+    "munged",
+    "slurmctld",
+    "slurmd",
+    "sbatch",
+    "scancel",
+    "srun",
+    "scontrol",
+    "squeue",
+    "unshare",
+)
 WITHIN_S = 60.0
 
 CONFIGURATION = """
@@ -45,7 +55,9 @@ KillWait=1
 """
 PARTITION = "PartitionName=all Nodes=ALL Default=YES State=UP\n"
 WITHIN_HOSTS = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
-NODE = "NodeName={name} NodeHostname=localhost NodeAddr={address} Port={port} CPUs=2 State=UNKNOWN\n"
+NODE = (
+    "NodeName={name} NodeHostname=localhost NodeAddr={address} Port={port} CPUs=2 State=UNKNOWN\n"
+)
 
 NODES = {f"node{n}": f"127.0.0.{n + 1}" for n in (1, 2, 3)}
 """Their addresses.  Each has room for two tasks."""
@@ -123,6 +135,8 @@ def of_steps(configuration: Path) -> list[int]:
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended
             name, variables = (each / "comm").read_text(), (each / "environ").read_bytes()
-            if name.startswith("slurmstepd") and f"SLURM_CONF={configuration}".encode() in variables.split(b"\0"):
+            if name.startswith(
+                "slurmstepd"
+            ) and f"SLURM_CONF={configuration}".encode() in variables.split(b"\0"):
                 found.append(int(each.name))
     return found

@@ -72,9 +72,15 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def test_a_step_is_a_cluster(slurm: dict[str, str], tmp_path: Path) -> None:
-    """On two nodes.  Its addresses and secret are of Slurm's variables, and the ps and the worker end with the chief."""
+    """On two nodes; addresses and secret are of Slurm's variables, and the ps and the worker end with the chief."""
     (tmp_path / "train.py").write_text(PROGRAM)
-    options = ("--nodes=2", "--ntasks=3", "--distribution=block", "--kill-on-bad-exit=1", "--wait=60")
+    options = (
+        "--nodes=2",
+        "--ntasks=3",
+        "--distribution=block",
+        "--kill-on-bad-exit=1",
+        "--wait=60",
+    )
     launch = (sys.executable, "-m", "headrace.tools.main", "launch", "--slurm")
     tasks = ("--ps", "1", "--chief", "--workers", "1")
     program = (sys.executable, str(tmp_path / "train.py"), str(tmp_path))

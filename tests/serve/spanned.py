@@ -23,7 +23,9 @@ import headrace as tf
 def export_to(path: str, sampled: bool = True) -> None:
     """Have every span written there."""
     file = open(path, "a", buffering=1)  # noqa: SIM115  # as long as the process
-    exporter = ConsoleSpanExporter(out=file, formatter=lambda span: f"{span.to_json(indent=None)}\n")
+    exporter = ConsoleSpanExporter(
+        out=file, formatter=lambda span: f"{span.to_json(indent=None)}\n"
+    )
     provider = TracerProvider(sampler=ALWAYS_ON if sampled else ALWAYS_OFF)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)

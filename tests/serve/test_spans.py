@@ -121,7 +121,9 @@ def test_steps_that_come_again_are_traced_each(traced: Traced) -> None:
     assert len(steps) == 10
     for step in steps:
         (part,) = [each for each in named(ps, spans.PARTITION) if trace_of(each) == trace_of(step)]
-        masters = [each for each in named(worker, spans.MASTER_STEP) if trace_of(each) == trace_of(step)]
+        masters = [
+            each for each in named(worker, spans.MASTER_STEP) if trace_of(each) == trace_of(step)
+        ]
         if masters:
             assert is_within(masters[0], step)
         assert is_within(part, masters[0] if masters else step)
@@ -132,8 +134,16 @@ def test_steps_that_come_again_are_traced_each(traced: Traced) -> None:
 
 def test_an_error_is_told_wherever_it_passes(traced: Traced) -> None:
     traced.run("fails")
-    for process, name in (("client", spans.STEP), ("worker:0", spans.MASTER_STEP), ("ps:0", spans.PARTITION)):
-        failed = [each for each in named(traced.spans(process), name) if each["status"]["status_code"] == "ERROR"]
+    for process, name in (
+        ("client", spans.STEP),
+        ("worker:0", spans.MASTER_STEP),
+        ("ps:0", spans.PARTITION),
+    ):
+        failed = [
+            each
+            for each in named(traced.spans(process), name)
+            if each["status"]["status_code"] == "ERROR"
+        ]
         (span,) = failed
         assert "uninitialized value unset" in span["status"]["description"]
         assert span["events"][0]["name"] == "exception"
@@ -169,9 +179,7 @@ def test_a_cluster_without_spans_runs_the_steps_of_clients_with_some(tmp_path: P
 
 def test_a_local_step_says_for_how_long_it_waited(tmp_path: Path) -> None:
     path = tmp_path / "local"
-    subprocess.run(
-        [sys.executable, str(SPANNED), str(path), "waits", ""], check=True, timeout=100
-    )
+    subprocess.run([sys.executable, str(SPANNED), str(path), "waits", ""], check=True, timeout=100)
     found = read(path)
     (step,) = named(found, spans.STEP, fetches=["total:0"])
     assert (step["kind"], step["attributes"]["headrace.target"]) == ("SpanKind.INTERNAL", "local")
@@ -194,8 +202,12 @@ def test_who_sets_no_provider_has_none_of_it() -> None:
         assert (type(server.worker), type(server.master)) == (Worker, Master)
 
 
-@pytest.mark.parametrize("context", [b"", b"\xff", b"[1]", b"{}", b'{"traceparent": 1}', b"[" * 10_000])
-def test_a_context_that_cannot_be_read_is_none(context: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "context", [b"", b"\xff", b"[1]", b"{}", b'{"traceparent": 1}', b"[" * 10_000]
+)
+def test_a_context_that_cannot_be_read_is_none(
+    context: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import opentelemetry.trace
 
     monkeypatch.setattr(spans, "_api", opentelemetry.trace)

@@ -1,7 +1,7 @@
 """Spans: what steps do and what they wait for, told to OpenTelemetry, where a program has set that up.
 
-Nothing of OpenTelemetry is imported by headrace: a program that wants spans has it, and has set a tracer provider, before
-it makes its first session or server.  Whoever makes one asks `wanted` once and makes another kind of engine, master,
+headrace imports nothing of OpenTelemetry: a program that wants spans has, and has set a tracer provider, before it makes
+its first session or server.  Whoever makes one asks `wanted` once and makes another kind of engine, master,
 worker or peer then; all others know nothing of spans and pay nothing.  The span that a thread is in is OpenTelemetry's
 to know (its context); to another process it travels as bytes, ahead of the request for a step (`serve.lane`).
 Called by: client.session, client.traced, serve.server, serve.master.traced, serve.worker.traced, serve.lane.
@@ -21,7 +21,7 @@ from headrace.run import long_waits
 
 if TYPE_CHECKING:
     from headrace.run.exec.kernel import NodeInfo
-    from headrace.run.pending import Pending
+    from headrace.run.pending import Pending, WaitInfo
 
 STEP, PARTIAL_STEP = "headrace.step", "headrace.partial_step"
 MASTER_STEP, PARTITION = "headrace.master_step", "headrace.partition"
@@ -144,9 +144,15 @@ def _noted(waits: Sequence[tuple[NodeInfo, Pending[Any]]]) -> Callable[[], objec
         node, _, info = (done or known)[0]
         attributes = {"headrace.node": node.name, "headrace.op": node.op}
         if info is not None:
-            attributes |= {"headrace.kind": info.kind, "headrace.on": info.on}
+            attributes |= {"headrace.kind": info.kind.partition("(")[0], "headrace.on": _on(info)}
         if not done:
             attributes["headrace.given_up"] = "true"
         _tracer.start_span(WAIT, start_time=began_ns, attributes=attributes).end()
 
     return over
+
+
+def _on(info: WaitInfo) -> str:
+    """What is waited for; of a value that comes, its tensor."""
+    parts = info.on.split(";")
+    return parts[3] if len(parts) == 5 else info.on

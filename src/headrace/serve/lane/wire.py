@@ -41,8 +41,8 @@ PROOF = 0xFFFE
 """The number of the frames that prove to either side that the other knows the secret."""
 
 CONTEXT = 0xFFFD
-"""The number of the frame that goes ahead of a request for a step, on the same connection, if the caller records what it
-does: the context of its span (`run.spans`).  There is no reply.
+"""The number of the frame that goes ahead of a request for a step, on the same connection, where the caller records
+what it does: the context of its span (`run.spans`).  There is no reply.
 """
 
 UNTRUSTED_BYTES = 4096

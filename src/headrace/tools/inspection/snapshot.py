@@ -232,9 +232,7 @@ def shape_of(variable: pb.ResourceState) -> list[int | None] | None:
     return [None if dim.size < 0 else dim.size for dim in variable.shape.dim]
 
 
-def _variable(
-    snapshot: Snapshot, task: pb.TaskState, variable: pb.ResourceState
-) -> dict[str, Any]:
+def _variable(snapshot: Snapshot, task: pb.TaskState, variable: pb.ResourceState) -> dict[str, Any]:
     per_s = snapshot.updates.get(queue_key(task, variable))
     return _named(variable) | {
         "dtype": dtypes.as_dtype(variable.dtype).name,

@@ -29,7 +29,7 @@ LONG_S: Final = 10.0
 UP, SLOW, GONE, OTHER = "up", "slow", "gone", "cannot say"
 _QUANTILES: Final = (0.5, 0.95, 0.99)
 _SHARE: Final = 1 / 200
-"""Of a processor of a task, which looks at it may take by its own account: it does not count what passes the messages."""
+"""Of a processor of a task, which looks at it may take by its own account; what passes the messages is not in that."""
 
 
 @dataclass(frozen=True)
