@@ -1,9 +1,9 @@
 """`python -m benchmarks.watching [WORK ...]`: what being watched costs a busy cluster, in its servers' processor time.
 
 Two clusters of a ps and a worker do the same work at the same time; one of them is watched, by `headrace top` or by an
-open page of `headrace dashboard`, which look once a second.  After half of the time they change places.  Counted is what the
-processors did for the servers, for each step: whatever else the machine does concerns both alike.  The cost is the mean
-of both halves.  Tasks go on counting steps for a while when nobody looks any more, so they are left alone between.
+open page of `headrace dashboard`, which look once a second.  After half of the time they change places.  Counted is
+what processors did for the servers, for each step: whatever else the machine does concerns both alike.  The cost is the
+mean of both halves.  Tasks go on counting steps for a while when nobody looks any more, so they are left alone between.
 Exit code: 0, 1 if a measurement failed or a cost is above --most, 2 on wrong arguments, 130 after Ctrl-C.
 """
 
@@ -200,7 +200,7 @@ def measure(work: str, watcher: str, clients: int, seconds: float, settle_s: flo
     with busy(work, clients) as one, busy(work, clients) as other:
         clusters = [one, other]
         for watched in range(2):
-            cost_of_a_step(clusters, settle_s)
+            threading.Event().wait(settle_s)
             with WATCHERS[watcher](clusters[watched].target):
                 found = cost_of_a_step(clusters, seconds / 2)
             costs.append(found[watched][0] / found[1 - watched][0] - 1)

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from headrace.serve.rpc.security import Security
 from headrace.tools.dashboard.app import Dashboard
 from tests.browser.conftest import ELSEWHERE, HOSTILE, Watched
+from tests.serve.clusters import processes
 
 PHONE = {"width": 360, "height": 740}
 CONTROLS = "a[href]:not([hidden]), button, input, [tabindex='0']"
@@ -101,16 +102,24 @@ def test_checkpoints_are_listed_as_they_are_written(page: Page) -> None:
     expect(page.locator("#event-rows")).to_contain_text(re.compile("saved .*model-"))
 
 
-def test_a_restart_is_listed_with_them(page: Page, watched: Watched) -> None:
-    """Of a task that nobody trains on."""
-    watched.cluster.kill("worker:1")
-    expect(page.locator("#tasks > li", has_text="worker:1").locator(".state")).to_have_text("gone")
-    watched.cluster.start("worker:1")
-    row = page.locator("#checkpoint-rows > tr", has_text="restarted")
-    expect(row).to_contain_text("its variables and queues are new")
-    expect(row.locator("td").nth(2)).to_have_text("worker:1")
-    card = page.locator("#tasks > li", has_text="worker:1")
-    expect(card.locator("div", has_text="restarts seen").locator("dd")).to_have_text("1")
+def test_a_restart_is_listed_with_them(browser: Browser) -> None:
+    """Of a cluster of its own."""
+    with (
+        processes({"ps": 1, "worker": 1}) as cluster,
+        Dashboard(cluster.target("worker:0"), ("127.0.0.1", 0), Security(), 0.2) as dashboard,
+    ):
+        page = browser.new_page()
+        page.goto(dashboard.url)
+        card = page.locator("#tasks > li", has_text="ps:0")
+        expect(card.locator(".state")).to_have_text("up")
+        cluster.kill("ps:0")
+        expect(card.locator(".state")).to_have_text("gone")
+        cluster.start("ps:0")
+        row = page.locator("#checkpoint-rows > tr", has_text="restarted")
+        expect(row).to_contain_text("its variables and queues are new")
+        expect(row.locator("td").nth(2)).to_have_text("ps:0")
+        expect(card.locator("div", has_text="restarts seen").locator("dd")).to_have_text("1")
+        page.close()
 
 
 def test_stages_of_datasets_and_sessions_are_listed(page: Page) -> None:

@@ -1,6 +1,7 @@
 """A Slurm of several nodes on the loopback: munged, slurmctld and a slurmd for each node; root's.
 
-They are of Debian's slurm-wlm and munge.  Nodes have names and addresses of their own, which whatever they run finds in an /etc/hosts of theirs.
+They are of Debian's slurm-wlm and munge.  Nodes have names and addresses of their own, which whatever they run finds in
+an /etc/hosts of theirs.
 """
 
 from __future__ import annotations

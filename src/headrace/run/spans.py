@@ -1,8 +1,8 @@
 """Spans: what steps do and what they wait for, told to OpenTelemetry, where a program has set that up.
 
-headrace imports nothing of OpenTelemetry: a program that wants spans has, and has set a tracer provider, before it makes
-its first session or server.  Whoever makes one asks `wanted` once and makes another kind of engine, master,
-worker or peer then; all others know nothing of spans and pay nothing.  The span that a thread is in is OpenTelemetry's
+headrace does not import OpenTelemetry: a program that wants spans has, and has set a tracer provider, before it makes
+its first session or server.  Whoever makes one asks `wanted` once and makes another kind of engine, master, worker or
+peer then; all others know nothing of spans and pay nothing.  The span that a thread is in is OpenTelemetry's
 to know (its context); to another process it travels as bytes, ahead of the request for a step (`serve.lane`).
 Called by: client.session, client.traced, serve.server, serve.master.traced, serve.worker.traced, serve.lane.
 Threads: any.  Source: OpenTelemetry's API and its propagators (W3C Trace Context)
