@@ -127,6 +127,12 @@ class Pod:
         for each in self._processes():
             os.kill(each, signal.SIGCONT)
 
+    def end(self) -> None:
+        """Whatever state it is in."""
+        for each in self._processes():
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
     def delete(self) -> int:
         """SIGTERM; the exit code.  Raises TimeoutExpired after the grace."""
         self.process.send_signal(signal.SIGTERM)
@@ -150,7 +156,7 @@ def happens(folder: Path, stack: ExitStack) -> Iterator[object]:
         name, spec = made[kind]["metadata"]["name"], made[kind]["spec"]
         started = Pod(spec["template"], f"{name}-{index}", index, secrets)
         stack.callback(started.process.communicate)
-        stack.callback(started.process.kill)
+        stack.callback(started.end)
         return started
 
     chief, ps = pod("Job", 0), pod("StatefulSet", 0)
