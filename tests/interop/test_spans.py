@@ -9,18 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.clusters import HEADRACE, TENSORFLOW
+from tests.interop.clusters import HEADRACE, TENSORFLOW, Cluster
 from tests.interop.conftest import Lab
 from tests.serve.test_spans import SPANNED
 
 KINDS = [(TENSORFLOW, TENSORFLOW), (TENSORFLOW, HEADRACE), (HEADRACE, TENSORFLOW)]
 
 
-@pytest.mark.parametrize(("worker", "ps"), KINDS)
-def test_steps_are_what_they_are_without_spans(
-    lab: Lab, worker: str, ps: str, tmp_path: Path
-) -> None:
-    cluster = lab.cluster({"worker:0": worker, "ps:0": ps})
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, lab: Lab) -> Cluster:
+    """Of a master and a ps of these kinds."""
+    worker, ps = request.param
+    return lab.cluster({"worker:0": worker, "ps:0": ps})
+
+
+@pytest.mark.parametrize("cluster", KINDS, indirect=True)
+def test_steps_are_what_they_are_without_spans(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "spans"
     subprocess.run(
         [sys.executable, str(SPANNED), str(path), "counts", cluster.target("worker:0")],
