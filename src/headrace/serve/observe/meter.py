@@ -7,6 +7,7 @@ Called by: serve.worker.worker, serve.master.master (make them), serve.worker.bo
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import deque
@@ -27,7 +28,11 @@ Function = Callable[..., Any]
 
 
 class Meter:
-    """See the module header.  Functions are called without keywords; None means that they have done nothing."""
+    """See the module header.  Functions are called without keywords; None means that they have done nothing.
+
+    tick: a step that takes no time has ended; gives how many have before, to be followed by `check` now and then
+    (`observe.counting`).
+    """
 
     def __init__(self, clock_s: Callable[[], float] = time.perf_counter) -> None:
         self._clock_s = clock_s
@@ -40,6 +45,8 @@ class Meter:
         self._until_s = 0.0
         self._places: list[tuple[Any, tuple[str, ...]]] = []
         self._over = False
+        self.tick = itertools.count().__next__  # which no other thread interrupts
+        self._ticks = self._read_ticks = 0  # that are in a bucket; those that were none
 
     def want(self, for_s: float) -> None:
         """Count for so long from now on, at least."""
@@ -64,9 +71,13 @@ class Meter:
     @property
     def over(self) -> bool:
         """Whether it counts no more.  It is found out by whoever asks, or after some more steps."""
+        self.check()
+        return self._over
+
+    def check(self) -> None:
+        """Count no more if nobody wants it any more."""
         if self._clock_s() > self._until_s:
             self._take_out()
-        return self._over
 
     def _take_out(self) -> None:
         with self._lock:
@@ -86,12 +97,15 @@ class Meter:
         """Steps note no more than how long they took, which needs no lock; it is sorted here, for many at once."""
         ended = self._ended
         with self._lock:
+            ticks = self.tick() - self._read_ticks
+            self._read_ticks += 1
+            self._buckets[0] += ticks - self._ticks
+            self._ticks = ticks
             took_s = np.array([ended.popleft() for _ in range(len(ended))])
             _, bits = np.frexp(took_s * 1e6)  # of whole microseconds
             np.add.at(self._buckets, np.clip(bits, 0, BUCKETS - 1), 1)
             self._sum_s += float(took_s.sum())
-        if self._clock_s() > self._until_s:
-            self._take_out()
+        self.check()
 
     def _failed_with(self, error: BaseException) -> None:
         """What is none of ours, Ctrl-C say, counts as cancelled."""

@@ -16,6 +16,7 @@ from headrace.run.exec.kernel import BARE, StepState
 from headrace.run.exec.program import Change, Program
 from headrace.run.scope import Scope
 from headrace.run.state.variable import NUMBERS, PYTHON_NUMBERS, Variable
+from headrace.serve.observe.counting import NOW_AND_THEN
 from headrace.serve.rpc.again import ReadsAgain, RunsAgain
 from headrace.serve.worker.registered import RegisteredPartition
 
@@ -68,8 +69,9 @@ class BoundReads(ReadsAgain):
             variable, array, read = self._only
             if variable.array is not array:
                 return None
-            if self._worker.meter is not None:
-                self._count()
+            meter = self._worker.meter
+            if meter is not None and not meter.tick() & NOW_AND_THEN:
+                meter.check()
             return read()
         parts: list[bytes] = []
         for variable, array, read in self._each:
@@ -81,15 +83,10 @@ class BoundReads(ReadsAgain):
                 parts.append(read())
             finally:
                 variable.lock.release()
-        if self._worker.meter is not None:
-            self._count()
-        return b"".join(parts)
-
-    def _count(self) -> None:
-        """As a step, where steps are counted."""
         meter = self._worker.meter
-        if meter is not None:
-            meter.add(0.0)
+        if meter is not None and not meter.tick() & NOW_AND_THEN:
+            meter.check()
+        return b"".join(parts)
 
 
 class BoundRun(RunsAgain):
@@ -162,7 +159,12 @@ class BoundChange(RunsAgain):
         """See `RunsAgain`."""
         if self._booked.ended_by is not None:
             self._booked = Scope()
-        return self._worker.change_at_once(self._kind, self._booked, self._change)
+        worker = self._worker
+        done = worker.change_at_once(self._kind, self._booked, self._change)
+        meter = worker.meter
+        if meter is not None and done is not None and not meter.tick() & NOW_AND_THEN:
+            meter.check()
+        return done
 
     def _change(self) -> bytes | None:
         if (

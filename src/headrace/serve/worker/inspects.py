@@ -83,7 +83,7 @@ class Inspects:
             earlier = self.meter
             meter = renewed(earlier, for_s)
             if meter is not None and meter is not earlier:
-                meter.put_in(self, "enter", "change_at_once")
+                meter.put_in(self, "enter")
         return None if meter is None else meter.state()
 
 
