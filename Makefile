@@ -41,7 +41,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-recovery test-kernels check browser bench bench-neighbours bench-fusion bench-scaling fuzz mutate soak large k8s slurm ray xla protos oracle estimator estimator-smoke clean
+.PHONY: demo test test-recovery test-kernels check browser bench bench-neighbours bench-watching bench-fusion bench-scaling fuzz mutate soak large k8s slurm ray xla protos oracle estimator estimator-smoke clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -96,6 +96,10 @@ bench-neighbours: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 # Steps with and without XLA, beside TensorFlow's with and without its own.
 bench-fusion: $(VENV)/installed-xla $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m benchmarks.fusion $(ARGS)
+
+# What `headrace top` and the page cost a cluster that is busy, in processor time of its servers.
+bench-watching: $(VENV)/installed-dev
+	@$(BIN)/python -m benchmarks.watching $(ARGS)
 
 bench-scaling: $(VENV)/installed-plots $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m benchmarks.scaling $(ARGS)

@@ -36,7 +36,7 @@ class Effort:
 
 
 FULL = Effort(runs=5, seconds=1.0, within_s=300.0)
-QUICK = Effort(runs=1, seconds=0.0, within_s=120.0, most={"nbytes": 1_000_000})
+QUICK = Effort(runs=1, seconds=0.0, within_s=120.0, most={"nbytes": 1_000_000, "many": 100})
 
 
 @dataclass
@@ -85,7 +85,7 @@ def run(row: Row, libraries: Sequence[Library], effort: Effort) -> Outcome:
         library.name for library in libraries if row.tensorflow or library is not TENSORFLOW
     ]
     subjects += [floor_name(index) for index in range(len(row.floors))]
-    for _ in range(effort.runs):
+    for _ in range(min(effort.runs, row.most_runs or effort.runs)):
         for subject in subjects:
             if subject in outcome.failures:
                 continue

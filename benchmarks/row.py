@@ -185,6 +185,7 @@ class Row:
     tensorflow: bool
     moves: str
     estimator: bool = False
+    most_runs: int | None = None
 
     @property
     def name(self) -> str:
@@ -226,6 +227,7 @@ def row(
     tensorflow: bool = True,
     estimator: bool = False,
     moves: str = "",
+    most_runs: int | None = None,
 ) -> Callable[[RowFunction], RowFunction]:
     """Register the decorated function as a row.
 
@@ -235,6 +237,7 @@ def row(
     of_package: the function is given the Library (libraries.py) instead of its module.
     tensorflow: false where it is left out.  estimator: beside TensorFlow 2.15, the last that has tf.estimator.
     moves: what a step of headrace reads and copies of what it is about, where that is more than a few numbers.
+    most_runs: of one that takes long.
     Raises ValueError if the name is taken, naming both places.
     """
 
@@ -252,6 +255,7 @@ def row(
             tensorflow,
             moves,
             estimator,
+            most_runs,
         )
         if made.name in TABLE:
             taken = TABLE[made.name].function

@@ -49,7 +49,7 @@ def test_a_row_measured_from_the_command_line_yields_a_figure(name: str) -> None
     assert re.match(rf"{name}\s+[\d.,]+ (ns|µs|ms|s|B|kB|MB|GB|/s)\s", line)
 
 
-MOST = {"nbytes": 1_000_000, "tasks": 4}
+MOST = {"nbytes": 1_000_000, "tasks": 4, "many": 60}
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if name not in OF_PROCESSES])

@@ -62,11 +62,11 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def watched() -> Iterator[Watched]:
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """One that trains all the time, with a step that waits for ever, and `headrace dashboard`."""
     with processes({"ps": 1, "worker": 2}) as cluster, ExitStack() as stack:
         target = cluster.target("worker:0")
-        begun(stack, str(TRAINING), target, HOSTILE)
+        begun(stack, str(TRAINING), target, HOSTILE, str(tmp_path_factory.mktemp("model")))
         serves = (
             "-m",
             "headrace.tools.main",

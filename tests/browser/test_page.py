@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from headrace.serve.rpc.security import Security
 from headrace.tools.dashboard.app import Dashboard
 from tests.browser.conftest import ELSEWHERE, HOSTILE, Watched
+from tests.serve.clusters import processes
 
 PHONE = {"width": 360, "height": 740}
 CONTROLS = "a[href]:not([hidden]), button, input, [tabindex='0']"
@@ -74,6 +75,51 @@ def test_variables_can_be_looked_for(page: Page) -> None:
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("float32")
     expect(page.locator("#variable-count")).to_have_text("2 variables, 19.7 KiB")
+
+
+def test_variables_say_how_often_they_are_updated(page: Page) -> None:
+    weights = page.locator("#variable-rows > tr", has_text="weights").locator("td")
+    expect(weights.nth(5)).to_have_text(re.compile("[1-9]"))
+    updates = weights.nth(4).inner_text()
+    expect(weights.nth(4)).not_to_have_text(updates)
+    biases = page.locator("#variable-rows > tr", has_text="biases").locator("td")
+    expect(biases.nth(4)).to_have_text("1")
+    expect(biases.nth(5)).to_have_text("0.0")
+
+
+def test_checkpoints_are_listed_as_they_are_written(page: Page) -> None:
+    page.get_by_role("link", name="Checkpoints").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Checkpoints and restarts")).to_be_in_viewport()
+    latest = page.locator("#checkpoint-rows > tr").first
+    expect(latest.locator("td").nth(0)).to_have_text("saved")
+    expect(latest.locator("td").nth(2)).to_have_text("ps:0")
+    expect(latest.locator("td").nth(3)).to_have_text("2")  # tensors
+    expect(latest.locator("td").nth(4)).to_have_text("19.7 KiB")
+    expect(latest.locator("td").nth(5)).to_have_text(re.compile(r"\d ms"))
+    path = latest.locator("th").inner_text()
+    expect(latest.locator("th")).not_to_have_text(path)
+    expect(page.locator("#event-rows")).to_contain_text(re.compile("saved .*model-"))
+
+
+def test_a_restart_is_listed_with_them(browser: Browser) -> None:
+    """Of a cluster of its own."""
+    with (
+        processes({"ps": 1, "worker": 1}) as cluster,
+        Dashboard(cluster.target("worker:0"), ("127.0.0.1", 0), Security(), 0.2) as dashboard,
+    ):
+        page = browser.new_page()
+        page.goto(dashboard.url)
+        card = page.locator("#tasks > li", has_text="ps:0")
+        expect(card.locator(".state")).to_have_text("up")
+        cluster.kill("ps:0")
+        expect(card.locator(".state")).to_have_text("gone")
+        cluster.start("ps:0")
+        row = page.locator("#checkpoint-rows > tr", has_text="restarted")
+        expect(row).to_contain_text("its variables and queues are new")
+        expect(row.locator("td").nth(2)).to_have_text("ps:0")
+        expect(card.locator("div", has_text="restarts seen").locator("dd")).to_have_text("1")
+        page.close()
 
 
 def test_stages_of_datasets_and_sessions_are_listed(page: Page) -> None:

@@ -1,15 +1,20 @@
-"""A program that trains for ever, for pages to show: `python training.py TARGET NAME`; NAME is that of a queue."""
+"""A program that trains for ever, for pages to show: `python training.py TARGET NAME FOLDER`.
+
+NAME is that of a queue, FOLDER where checkpoints go.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
+from collections.abc import Callable
 
 import headrace as tf
 
 
-def main(target: str, hostile: str) -> None:
+def main(target: str, hostile: str, folder: str) -> None:
     with tf.device("/job:ps/task:0"):
         weights = tf.get_variable("weights", [100, 50], initializer=tf.zeros_initializer())
         tf.get_variable("biases", [50], initializer=tf.zeros_initializer())
@@ -21,16 +26,28 @@ def main(target: str, hostile: str) -> None:
         number = tf.data.make_one_shot_iterator(numbers).get_next()
         loss = tf.reduce_sum(tf.matmul(examples.dequeue_many(4), weights))
         train = tf.train.GradientDescentOptimizer(0.01).minimize(loss, name="train")
+    saver = tf.train.Saver(max_to_keep=2)
     stop = threading.Event()
     with tf.Session(target) as session:
         session.run(tf.global_variables_initializer())
 
-        def again_and_again(fetch: object, pause_s: float) -> None:
+        def again_and_again(do: Callable[[], object], pause_s: float) -> None:
             with contextlib.suppress(tf.errors.OpError):
                 while not stop.wait(pause_s):
-                    session.run(fetch)
+                    do()
 
-        work = [(put, 0.002), (train, 0.01), (number, 0.05), (never, 0.0)]
+        def step(fetch: object) -> Callable[[], object]:
+            return lambda: session.run(fetch)
+
+        def save() -> None:
+            nonlocal saved
+            saved += 1
+            path = os.path.join(folder, "model")
+            saver.save(session, path, saved, write_meta_graph=False)
+
+        saved = 0
+        work = [(step(put), 0.002), (step(train), 0.01), (step(number), 0.05), (step(never), 0.0)]
+        work.append((save, 0.5))
         for each in work:
             threading.Thread(target=again_and_again, args=each, daemon=True).start()
         print("training", flush=True)

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,9 @@ with tf.train.Server() as server:
         while (step := session.run(more)) < 100:
             pass
         print("trains", step < 1000, flush=True)
-        open(folder + "/go").read()
-        print("goes on", session.run(more) > 90, flush=True)
+        for _ in range(2):
+            open(folder + "/go").read()
+            print("goes on", session.run(more) > 90, flush=True)
         open(folder + "/go").read()
 """
 
@@ -104,6 +105,34 @@ class Pod:
         ended = subprocess.run(command, env=self.environment, capture_output=True, check=False)
         return ended.returncode == 0
 
+    def _processes(self) -> list[int]:
+        """Those of its container: its own, and all beneath it."""
+        parents = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended
+                number, _, rest = stat.read_text().partition(" (")
+                parents[int(number)] = int(rest.rpartition(")")[2].split()[1])
+        found = [self.process.pid]
+        for above in found:
+            found += [each for each, parent in parents.items() if parent == above]
+        return found
+
+    def fall_silent(self) -> None:
+        """As on a node that hangs: nothing answers, and nobody knows whether it has ended."""
+        for each in self._processes():
+            os.kill(each, signal.SIGSTOP)
+
+    def come_back(self) -> None:
+        """The node goes on."""
+        for each in self._processes():
+            os.kill(each, signal.SIGCONT)
+
+    def end(self) -> None:
+        """Whatever state it is in."""
+        for each in self._processes():
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
     def delete(self) -> int:
         """SIGTERM; the exit code.  Raises TimeoutExpired after the grace."""
         self.process.send_signal(signal.SIGTERM)
@@ -111,11 +140,14 @@ class Pod:
 
 
 def happens(folder: Path, stack: ExitStack) -> Iterator[object]:
-    """A ps is deleted and comes back elsewhere, as one does whose node is drained, and so does a worker."""
+    """A ps is deleted and comes back elsewhere, as one does whose node is drained, and so does a worker.  Then the node
+    of the ps falls silent, and Kubernetes, which cannot ask it, starts the pod elsewhere; the old one comes back late.
+    """
     os.mkfifo(folder / "go")
     program = [sys.executable, "-c", PROGRAM, str(folder)]
     cluster = Cluster(
-        "demo", "image", program, Counts(ps=1, chief=1, worker=1), serve_ps=True, folder=str(folder), secret="s" * 64
+        "demo", "image", program, Counts(ps=1, chief=1, worker=1), serve_ps=True, folder=str(folder), secret="s" * 64,
+        variables={"HEADRACE_FROZEN_AFTER_S": "4"},
     )  # fmt: skip
     made = {each["kind"]: each for each in core(cluster)}
     secrets = {made["Secret"]["metadata"]["name"]: made["Secret"]["stringData"]["secret"]}
@@ -124,7 +156,7 @@ def happens(folder: Path, stack: ExitStack) -> Iterator[object]:
         name, spec = made[kind]["metadata"]["name"], made[kind]["spec"]
         started = Pod(spec["template"], f"{name}-{index}", index, secrets)
         stack.callback(started.process.communicate)
-        stack.callback(started.process.kill)
+        stack.callback(started.end)
         return started
 
     chief, ps = pod("Job", 0), pod("StatefulSet", 0)
@@ -139,6 +171,13 @@ def happens(folder: Path, stack: ExitStack) -> Iterator[object]:
     (folder / "go").write_text("go on")
     yield chief.said("goes on")
     yield worker.said("joins")
+    ps.fall_silent()
+    silent, ps = ps, pod("StatefulSet", 0)
+    ps.said("serving")
+    (folder / "go").write_text("go on")
+    yield chief.said("goes on")
+    silent.come_back()
+    yield f"the one that was silent ends with {silent.delete()}"
     (folder / "go").write_text("end")
     yield f"the chief ends with {chief.process.wait(WITHIN_S)}"
     yield f"the worker ends with {worker.delete()}, the ps with {ps.delete()}"

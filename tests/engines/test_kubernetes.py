@@ -97,6 +97,8 @@ def test_pods_are_a_training_that_goes_on_when_they_come_back_elsewhere(tmp_path
         "the ps is ready: False",
         "[chief 0] goes on True",
         "[worker 0] joins True",
+        "[chief 0] goes on True",
+        "the one that was silent ends with 143",
         "the chief ends with 0",
         "the worker ends with 143, the ps with 143",
     ], ended.stderr

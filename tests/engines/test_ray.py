@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import queue
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ from ray.cluster_utils import Cluster
 
 import headrace as tf
 from headrace.ray import launch
+from headrace.training import ray_tasks
 
 MEMORY = 80 * 2**20  # of a node's store of objects
 SOON = {
@@ -93,6 +96,39 @@ def test_a_command_is_a_task_with_templates(nodes: Cluster, tmp_path: Path) -> N
         "worker 1": None,
     }
     assert sorted(each.name for each in tmp_path.iterdir()) == ["worker-0", "worker-1"]
+
+
+def test_a_launch_that_waits_for_what_nobody_has_says_so_until_somebody_has_it(
+    nodes: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.put(record.getMessage())
+
+    monkeypatch.setattr(ray_tasks, "_NOTICE_S", 1.0)
+    listener, log = Listener(), logging.getLogger("headrace")
+    log.addHandler(listener)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            needs = {"CPU": 1, "balance": 2}
+            found = pool.submit(launch, lambda: "has it", workers=1, resources=needs)
+            texts = [said.get(timeout=60) for _ in range(2)]
+            node = nodes.add_node(
+                num_cpus=1,
+                node_ip_address="127.0.0.6",
+                resources={"balance": 2},
+                object_store_memory=MEMORY,
+            )
+            assert found.result() == {"worker 0": "has it"}
+        nodes.remove_node(node)
+    finally:
+        log.removeHandler(listener)
+    for waited, text in zip((1, 2), texts, strict=True):
+        wanted = f"still waiting, for {waited} s, for Ray to reserve [{needs}], a bundle for each"
+        assert wanted in text
+        assert "balance" not in text.partition("free in its cluster are")[2]
 
 
 def test_a_program_that_fails_is_tried_again_and_then_an_error(

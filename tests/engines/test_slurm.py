@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 import pytest
 
-from tests.engines.slurm import PROGRAMS, running
+from headrace.serve.slurm import expand_hostlist
+from tests.engines.slurm import NODES, PROGRAMS, running
 
 WITHIN_S = 120.0
 
 PROGRAM = """
-import os, sys
+import os, socket, sys
 import headrace as tf
 said = tf.distribute.cluster_resolver.TFConfigClusterResolver()
 folder, job = sys.argv[1], said.task_type
 saved = tf.train.latest_checkpoint(folder)
 with tf.train.Server() as server:
+    host = said.cluster_spec().task_address(job, 0).rpartition(":")[0]
+    print("is on", socket.gethostbyname(host), flush=True)
     if job == "ps":
         server.join()
     with tf.device("/job:ps/task:0"):
@@ -49,7 +53,7 @@ with tf.train.Server() as server:
 """
 
 BATCH = """#!/bin/bash
-#SBATCH --ntasks=3 --requeue
+#SBATCH --nodes=2 --ntasks=3 --requeue
 srun --distribution=block --kill-on-bad-exit=1 --wait=60 \\
   {launch} --slurm --ps 1 --chief --workers 1 -- {program}
 echo "the step ended with $?" > {news}
@@ -68,9 +72,15 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def test_a_step_is_a_cluster(slurm: dict[str, str], tmp_path: Path) -> None:
-    """Its addresses and secret are of Slurm's variables, and the ps and the worker end with the chief."""
+    """On two nodes; addresses and secret are of Slurm's variables, and the ps and the worker end with the chief."""
     (tmp_path / "train.py").write_text(PROGRAM)
-    options = ("--ntasks=3", "--distribution=block", "--kill-on-bad-exit=1", "--wait=60")
+    options = (
+        "--nodes=2",
+        "--ntasks=3",
+        "--distribution=block",
+        "--kill-on-bad-exit=1",
+        "--wait=60",
+    )
     launch = (sys.executable, "-m", "headrace.tools.main", "launch", "--slurm")
     tasks = ("--ps", "1", "--chief", "--workers", "1")
     program = (sys.executable, str(tmp_path / "train.py"), str(tmp_path))
@@ -80,6 +90,9 @@ def test_a_step_is_a_cluster(slurm: dict[str, str], tmp_path: Path) -> None:
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert "[chief 0] has trained" in ended.stdout
+    where = dict(re.findall(r"^\[(\w+ 0)\] is on (\S+)$", ended.stdout, re.MULTILINE))
+    assert where["ps 0"] == where["chief 0"] == NODES["node1"]
+    assert where["worker 0"] == NODES["node2"]
     assert not list(tmp_path.glob(".headrace-secret-*"))
 
 
@@ -96,7 +109,26 @@ def begun_at_once(job: str, environment: dict[str, str], path: Path) -> Iterator
         yield news
 
 
-def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_path: Path) -> None:
+def lost(job: str, environment: dict[str, str]) -> list[str]:
+    """What takes the job's last node from it."""
+    asked = ["squeue", "--noheader", "--format=%N", f"--jobs={job}"]
+    nodes = subprocess.run(
+        asked, env=environment, check=True, capture_output=True, text=True, timeout=WITHIN_S
+    ).stdout
+    last = expand_hostlist(nodes)[-1]
+    return ["scontrol", "update", f"NodeName={last}", "State=DOWN", "Reason=lost"]
+
+
+def requeued(job: str, environment: dict[str, str]) -> list[str]:
+    """What somebody says who wants it to begin anew."""
+    return ["scontrol", "requeue", job]
+
+
+@pytest.mark.parametrize("what", [requeued, lost])
+def test_a_job_that_begins_anew_goes_on_from_its_checkpoint(
+    slurm: dict[str, str], tmp_path: Path, what: Callable[[str, dict[str, str]], list[str]]
+) -> None:
+    """Elsewhere, if a node is lost: there is a spare one."""
     for name in ("news", "requeued"):
         os.mkfifo(tmp_path / name)
     (tmp_path / "train.py").write_text(PROGRAM)
@@ -111,7 +143,7 @@ def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: dict[str, str], tmp_p
     ).stdout.strip()  # fmt: skip
     assert (tmp_path / "news").read_text() == "begins\n"
     assert [each.stat().st_mode & 0o777 for each in tmp_path.glob(".headrace-secret-*")] == [0o600]
-    subprocess.run(["scontrol", "requeue", job], env=environment, check=True, timeout=WITHIN_S)
+    subprocess.run(what(job, environment), env=environment, check=True, timeout=WITHIN_S)
     with begun_at_once(job, environment, tmp_path / "news") as news:
         assert news.read() == "goes on\n"
     assert (tmp_path / "news").read_text() == "the step ended with 0\n"

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from headrace.base import errors
@@ -85,11 +85,23 @@ def in_process(jobs: Jobs) -> Iterator[Cluster]:
         cluster.stop()
 
 
+Program = Callable[[str], Sequence[str]]
+"""What Python is told to run for a task, before `serve`."""
+
+
+def headrace_command(task: str) -> Sequence[str]:
+    """headrace's."""
+    return "-m", "headrace.tools.main"
+
+
 class ProcessCluster:
     """Server processes, by ``job:task``."""
 
-    def __init__(self, stack: ExitStack, spec: dict[str, list[str]]) -> None:
+    def __init__(
+        self, stack: ExitStack, spec: dict[str, list[str]], program: Program = headrace_command
+    ) -> None:
         self.spec = spec
+        self._program = program
         self.processes: dict[str, subprocess.Popen[str]] = {}
         self._stack = stack
         self._lifeline = stack.enter_context(Lifeline())
@@ -99,7 +111,7 @@ class ProcessCluster:
         job, _, index = task.partition(":")
         fd = self._lifeline.read_fd
         process = subprocess.Popen(
-            [sys.executable, "-m", "headrace.tools.main", "serve", "--watch-fd", str(fd), "--grace", "0.2",
+            [sys.executable, *self._program(task), "serve", "--watch-fd", str(fd), "--grace", "0.2",
              "--cluster", format_cluster(self.spec), "--job", job, "--task", index, *more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[fd],
         )  # fmt: skip
@@ -153,11 +165,11 @@ class ProcessCluster:
 
 
 @contextmanager
-def processes(jobs: Jobs) -> Iterator[ProcessCluster]:
+def processes(jobs: Jobs, program: Program = headrace_command) -> Iterator[ProcessCluster]:
     """A cluster of one process a task."""
     with ExitStack() as stack:
         for _ in range(ATTEMPTS):
-            cluster = ProcessCluster(stack, addresses(jobs))
+            cluster = ProcessCluster(stack, addresses(jobs), program)
             tasks = [f"{job}:{index}" for job, count in jobs.items() for index in range(count)]
             for task in tasks:
                 cluster.begin(task)

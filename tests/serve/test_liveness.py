@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.serve.connect import liveness
 from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.rpc.methods import Method
 from tests.serve.clusters import ProcessCluster, processes
@@ -208,6 +211,41 @@ def test_a_peer_that_answers_loses_nothing_however_long_it_owes() -> None:
         assert len(peer.asked) == count + 1
         peer.asked[count].resolve(pb.GetStatusResponse())
     assert not lost
+    rpcs.close()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call to that start of a server."""
+
+    start: int
+
+
+def test_what_another_start_owes_than_the_one_that_answers_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A task whose host is frozen has come back elsewhere under its name."""
+    by_hand = SimpleNamespace(call_at=lambda what, when: None, forget=lambda what: None)
+    monkeypatch.setattr(liveness, "_timers", lambda: by_hand)
+    peer = Silent()
+    rpcs = OutstandingRpcs("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
+    lost: list[tuple[str, str]] = []
+    renewed: list[int] = []
+    rpcs.renew = renewed.append
+    rpcs.observed = True
+    for name, start in (("earlier", 1), ("later", 2), ("of neither", 0)):
+        what = Asked(start) if start else object()
+        rpcs.add(what, lambda error, name=name: lost.append((name, error.message)))  # type: ignore[misc]
+    rpcs.calls = {what: (since - 60.0, call) for what, (since, call) in rpcs.calls.items()}
+    for count in range(2):
+        rpcs.check()
+        device = pb.DeviceAttributes(incarnation=2)
+        peer.asked[count].resolve(pb.GetStatusResponse(device_attributes=[device]))
+        rpcs.check()
+        ((name, text),) = lost
+        assert name == "earlier"
+        assert "it is elsewhere now: another start of it answers" in text
+        assert renewed == [2]
     rpcs.close()
 
 

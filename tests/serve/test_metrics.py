@@ -13,6 +13,7 @@ import headrace as tf
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.serve.connect import local_servers
+from headrace.serve.observe.counting import NOW_AND_THEN
 from headrace.serve.observe.meter import BUCKETS, Meter
 from headrace.serve.observe.metrics import MOST_QUEUES, OTHERS, families
 from headrace.serve.rpc.security import Security
@@ -171,6 +172,20 @@ def test_a_meter_has_buckets_of_powers_of_two() -> None:
         meter.add(took_s)
     found = {number: count for number, count in enumerate(meter.state().bucket) if count}
     assert found == {0: 2, 1: 1, 2: 1, 20: 1, BUCKETS - 1: 1}
+
+
+def test_steps_that_take_no_time_are_counted_as_often_as_somebody_asks() -> None:
+    now = [0.0]
+    meter = Meter(lambda: now[0])
+    meter.want(10.0)
+    for asked in range(1, 4):
+        assert [meter.tick() & NOW_AND_THEN for _ in range(3)]
+        assert meter.state().bucket == [3 * asked]
+    meter.add(5e-6)
+    assert meter.state().bucket == [9, 0, 0, 1]
+    now[0] = 11.0
+    meter.check()
+    assert meter.over
 
 
 def test_what_has_done_nothing_is_not_counted() -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import io
+import signal
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+import headrace as tf
 from headrace.serve.connect import local_servers
 from headrace.tools.commands import ExitCode
+from headrace.tools.inspection.snapshot import Observer
 from headrace.tools.main import main
 from tests.ports import own_ports
-from tests.serve.clusters import Cluster, in_process
+from tests.serve.clusters import Cluster, ProcessCluster, addresses, in_process
 
 
 def run(*argv: str) -> tuple[int, str, str]:
@@ -59,6 +65,42 @@ def test_a_secret_is_shown_and_a_wrong_one_is_the_reason(
         code, _, err = run(cluster.target("ps:0"), "--deadline", "60")
     assert code == ExitCode.FAILED
     assert "it refused our credentials" in err
+
+
+def test_a_server_that_ends_its_steps_is_not_ready_and_lives(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    with ExitStack() as stack:
+        cluster = ProcessCluster(stack, addresses({"ps": 1}))
+        cluster.begin("ps:0", "--grace", "60")
+        assert cluster.wait("ps:0")
+        target, process = cluster.target("ps:0"), cluster.processes["ps:0"]
+        graph = stack.enter_context(tf.Graph().as_default())
+        turns = tf.while_loop(
+            lambda n: tf.equal(tf.size(tf.matching_files(str(go))), 0), lambda n: n + 1, [0]
+        )
+        other = tf.get_variable("other", initializer=1.0).initializer
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        session = stack.enter_context(tf.Session(target, graph=graph))
+        session.run(other)
+        step = pool.submit(session.run, turns)
+        with Observer(target) as observer:
+            while not observer.look().tasks[0].steps:
+                assert not step.done()
+        process.send_signal(signal.SIGTERM)
+        code, out, err = run(target, "--deadline", "60")
+        while code == ExitCode.OK:  # the signal is on its way
+            code, out, err = run(target, "--deadline", "60")
+        address = cluster.address("ps:0")
+        assert (code, err) == (ExitCode.FAILED, "")
+        stopping = f"stopping: /job:ps/replica:0/task:0 at grpc://{address}: "
+        assert out == f"{stopping}it ends the steps under way and takes no others\n"
+        assert run(target, "--deadline", "60", "--live") == (ExitCode.OK, out, "")
+        with pytest.raises(tf.errors.UnavailableError, match="was stopped"):
+            session.run(other)
+        go.touch()
+        assert step.result(60) > 0
+        assert process.wait(60) == ExitCode.OK
+        assert run(target, "--deadline", "60", "--live")[0] == ExitCode.FAILED
 
 
 @pytest.mark.parametrize(

@@ -133,3 +133,17 @@ def test_what_cannot_be_is_said(words: tuple[str, ...], said: str) -> None:
     code, out, err = run(*words)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_a_task_that_ends_its_steps_is_not_ready_and_is_let_live() -> None:
+    made = by_kind(core(cluster(Counts(ps=1, worker=1))))
+    (ps,) = made["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    (worker,) = made["Job"]["spec"]["template"]["spec"]["containers"]
+
+    def asked(container: dict[str, Any], probe: str) -> str:
+        *_, words = container[probe]["exec"]["command"]
+        return str(words)
+
+    health = 'exec headrace health "grpc://$HEADRACE_BIND:2222"'
+    assert asked(ps, "readinessProbe") == asked(worker, "readinessProbe") == health
+    assert asked(ps, "startupProbe") == asked(ps, "livenessProbe") == f"{health} --live"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ import headrace as tf
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.serve.connect import local_servers
-from headrace.tools.inspection.snapshot import Snapshot
+from headrace.tools.inspection.snapshot import Snapshot, as_data
 from headrace.tools.inspection.tables import live
 from headrace.tools.inspection.watching import (
     GONE,
@@ -131,6 +132,39 @@ def test_sessions_queues_and_long_waits_are_events_once(watcher: Watcher) -> Non
     assert len(texts) == 4
 
 
+def record(number: int, **fields: object) -> pb.CheckpointRecord:
+    known = {"kind": "saved", "prefix": "model", "tensors": 2, "bytes": 2048, "took_s": 0.25}
+    return pb.CheckpointRecord(number=number, **{**known, **fields})  # type: ignore[arg-type]
+
+
+def test_checkpoints_that_were_written_meanwhile_are_events_once(watcher: Watcher) -> None:
+    before, failed = record(1), record(3, kind="merged", error="no room", ago_s=0.5)
+    seen(watcher, 0, task(checkpoint=[before]))
+    seen(watcher, 1, task(checkpoint=[before, record(2, ago_s=0.75), failed]))
+    seen(watcher, 2, pb.TaskState(task=PS, silent="has not answered", silent_code=4))
+    seen(watcher, 3, task(checkpoint=[record(2), failed]))
+    found = [event for event in watcher.events if event.kind in ("saved", "merged")]
+    assert [event.text for event in found] == [
+        f"{PS} saved model: 2 tensors, 2.0 KiB, in 250 ms",
+        f"{PS} failed with model: it was to be merged; no room",
+    ]
+    assert [(event.at_s, event.task) for event in found] == [(1000.25, "ps:0"), (1000.5, "ps:0")]
+
+
+def test_a_task_that_was_restarted_numbers_its_checkpoints_anew(watcher: Watcher) -> None:
+    seen(watcher, 0, task(checkpoint=[record(7)]))
+    seen(watcher, 1, task(start=2, checkpoint=[record(1, kind="restored")]))
+    assert [event.kind for event in watcher.events] == ["restarted", "restored"]
+
+
+def test_a_cluster_that_has_much_to_tell_is_looked_at_less_often(watcher: Watcher) -> None:
+    assert watcher.pause_s(1.0) == 1.0
+    seen(watcher, 0, task(told_in_s=0.001))
+    assert watcher.pause_s(1.0) == 1.0
+    seen(watcher, 1, task(told_in_s=0.05))
+    assert watcher.pause_s(1.0) == pytest.approx(10.0)
+
+
 def test_quantiles_lie_within_their_bucket() -> None:
     assert quantile([], 0.5) is None
     assert quantile([0, 0, 0], 0.5) is None
@@ -162,3 +196,39 @@ def test_a_cluster_counts_its_steps_while_it_is_watched(cluster: Cluster) -> Non
     text = str(live(view.snapshot, 120, 40, view))
     assert "parts/s" in text
     assert cluster.servers["ps:0"].worker.meter is not None
+
+
+def test_variables_have_the_rate_of_their_updates_and_checkpoints_are_told(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with tf.device("/job:ps/task:0"):
+        weights = tf.get_variable("weights", [3, 2], initializer=tf.zeros_initializer())
+        tf.get_variable("idle", [], initializer=tf.zeros_initializer())
+        update = weights.assign_add(tf.ones([3, 2]))
+    saver = tf.train.Saver()
+    with tf.Session(cluster.target("worker:0")) as session, Watcher(cluster.target("ps:0")) as w:
+        session.run(tf.global_variables_initializer())
+        w.look()
+        for _ in range(10):
+            session.run(update)
+        path = saver.save(session, str(tmp_path / "model"))
+        saver.restore(session, path)
+        spec = saver.as_saver_def()
+        with pytest.raises(tf.errors.NotFoundError):
+            session.run(spec.restore_op_name, {spec.filename_tensor_name: f"{path}-not-there"})
+        view = w.look()
+    snapshot = view.snapshot
+    rates = {key[-1]: rate for key, rate in snapshot.updates.items()}
+    assert rates["weights"] == pytest.approx(11 * rates["idle"])
+    ps, _ = as_data(snapshot)["tasks"]
+    updates = {each["name"]: each["updates"] for each in ps["variables"]}
+    assert updates == {"weights": 12, "idle": 2}
+    known = [(each["kind"], each["prefix"], each["error"] is None) for each in ps["checkpoints"]]
+    assert known[:2] == [("saved", path, True), ("restored", path, True)]
+    assert [(each["tensors"], each["bytes"]) for each in ps["checkpoints"][:2]] == [(2, 28)] * 2
+    assert known[2][0] == "restored"
+    assert known[2][2] is False
+    assert [event.kind for event in view.events[-3:]] == ["saved", "restored", "restored"]
+    shown = str(live(snapshot, 120, 40, view))
+    assert "weights" in shown
+    assert "could not be restored" in shown

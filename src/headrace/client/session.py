@@ -33,7 +33,7 @@ from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
-from headrace.run import interrupts, long_waits
+from headrace.run import interrupts, long_waits, spans
 
 if TYPE_CHECKING:
     from headrace.client.missing_members import MemberLimit
@@ -538,11 +538,19 @@ class InteractiveSession(BaseSession):
 def _engine(
     target: str, graph: Graph, config: pb.ConfigProto | None, security: Security | None
 ) -> Engine:
+    engine: Engine
     if not target or target == "local":
         from headrace.client.local import LocalEngine  # with all that compiles a step
 
-        return LocalEngine(graph, config)
-    with collects_nothing():
-        from headrace.client.remote import RemoteEngine
+        engine = LocalEngine(graph, config)
+    else:
+        with collects_nothing():
+            from headrace.client.remote import RemoteEngine
 
-    return RemoteEngine(target, graph, config, security)
+        engine = RemoteEngine(target, graph, config, security)
+    if spans.wanted():
+        from headrace.client.traced import TracedEngine
+
+        traced: Any = TracedEngine(engine, target)
+        engine = traced
+    return engine

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
@@ -39,6 +39,13 @@ class Waiting(Protocol):
 
 waiting: dict[Waiting, None] = {}
 """Every step of this process that waits now.  A step enters and leaves it in its own thread."""
+
+Noted = Callable[[Sequence[tuple["NodeInfo", "Pending[Any]"]]], Callable[[], object] | None]
+
+noted: Noted | None = None
+"""What is told, when a wait of a step begins, which nodes wait for what, and gives what is called when it is over: who
+makes spans of waits (`run.spans`).
+"""
 
 Told = Callable[[float], object]
 """told(seconds): how long the wait has lasted."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.base import errors
 from headrace.base.limits import check_settings as check_limits
 from headrace.codec import protos as pb
+from headrace.run import spans
 from headrace.run.readers.files import Files, named_roots
 from headrace.run.scope import Scope, wait_until_set
 from headrace.serve.cluster import ClusterSpec, required
@@ -119,8 +120,9 @@ class Server:
         self._pool = GrowingPool(f"headrace {job}:{index}")
         config = definition.default_session_config
         threads = config.intra_op_parallelism_threads
-        self.worker = Worker(task, addresses, self._pool, config, files, trusting, threads)
-        self.master = Master(self.worker, config)
+        make_worker, make_master = _kinds()
+        self.worker = make_worker(task, addresses, self._pool, config, files, trusting, threads)
+        self.master = make_master(self.worker, config)
         if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)
         services = [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)]
@@ -232,6 +234,7 @@ class Server:
         listeners, self._listeners = self._listeners, []
         local_servers.remove(self._address, self)
         if grace:
+            self.worker.stopping = ended.message
             draining = Scope(grace)
             with contextlib.suppress(errors.DeadlineExceededError):
                 self.master.drain(ended, draining)
@@ -258,6 +261,16 @@ class Server:
     def create_local_server(config: pb.ConfigProto | None = None, start: bool = True) -> Server:
         """A cluster of one task in this process, on a port that the system chooses."""
         return Server({"local": ["localhost:0"]}, protocol="grpc", config=config, start=start)
+
+
+def _kinds() -> tuple[type[Worker], type[Master]]:
+    """Those that make spans, if the program wants any."""
+    if not spans.wanted():
+        return Worker, Master
+    from headrace.serve.master.traced import TracedMaster
+    from headrace.serve.worker.traced import TracedWorker
+
+    return TracedWorker, TracedMaster
 
 
 def _server_def(

@@ -23,24 +23,40 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"for it to answer (default {_WITHIN_S:g})",
     )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="a server that ends its steps after SIGTERM will do, too: it lives",
+    )
     add_credentials(parser)
 
 
 @command("health", "say whether a server answers: exit status 0 if it does", _add_arguments)
 def health(args: argparse.Namespace, streams: Streams) -> int:
-    """Exit codes: 0 if it answers, as TensorFlow's servers do too; 1, with the reason, if it does not in time."""
+    """Exit codes: 0 if it answers, as TensorFlow's servers do too; 1, with the reason, if it does not in time, or if it
+    takes no new steps any more.
+    """
     from headrace.tools.inspection.snapshot import address_of
 
     settle(args)
     if not args.deadline > 0:
         raise UsageError(f"--deadline {args.deadline:g} is not above 0")
     address = address_of(args.target)
-    streams.out.write(f"serving: {_task_at(address, args.deadline)} at grpc://{address}\n")
-    return ExitCode.OK
+    task, stopping = _task_at(address, args.deadline)
+    if not stopping:
+        streams.out.write(f"serving: {task} at grpc://{address}\n")
+        return ExitCode.OK
+    streams.out.write(
+        f"stopping: {task} at grpc://{address}: it ends the steps under way and takes no others\n"
+    )
+    return ExitCode.OK if args.live else ExitCode.FAILED
 
 
-def _task_at(address: str, within_s: float) -> str:
-    """The task that answers there.  Raises CommandError that says why none does."""
+def _task_at(address: str, within_s: float) -> tuple[str, str]:
+    """The task that answers there, and why it takes no new steps, if it does not.
+
+    Raises CommandError that says why none answers.
+    """
     from headrace.base import errors
     from headrace.codec import protos as pb
     from headrace.run.exec.keys import task_of
@@ -68,4 +84,4 @@ def _task_at(address: str, within_s: float) -> str:
     finally:
         channel.close()
     devices = status.device_attributes
-    return task_of(devices[0].name) if devices else "a server"
+    return task_of(devices[0].name) if devices else "a server", status.headrace_stopping

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ from headrace.serve.rpc.security import Security
 from headrace.tools.commands import CommandError, ExitCode, UsageError
 from headrace.tools.dashboard.app import ASKS, STATIC, Dashboard
 from headrace.tools.dashboard.command import page
+from headrace.tools.dashboard.data import MOST_ROWS, _shown
 from headrace.tools.main import main
 from tests.ports import own_ports
 from tests.serve.clusters import Cluster, in_process
@@ -143,6 +145,7 @@ def test_a_state_has_tasks_queues_variables_and_why_a_step_waits(
     assert worker["sessions"] == 1
     (weights,) = found["variables"]
     assert (weights["task"], weights["name"], weights["bytes"]) == ("ps:0", "weights", 24)
+    assert (weights["updates"], weights["updates_per_s"]) == (1, None)
     (examples,) = found["queues"]
     assert (examples["name"], examples["task"], examples["takes"]) == ("examples", "ps:0", 1)
     (step,) = found["blocked"]
@@ -150,6 +153,37 @@ def test_a_state_has_tasks_queues_variables_and_why_a_step_waits(
     assert found["counts"] == {
         "queues": 1, "variables": 1, "others": 0, "sessions": 1, "blocked": 1,
     }  # fmt: skip
+
+
+def test_a_state_has_the_checkpoints_that_were_written(
+    cluster: Cluster, dashboard: Dashboard, tmp_path: Path
+) -> None:
+    with tf.device("/job:ps/task:0"):
+        tf.get_variable("weights", [3, 2], initializer=tf.zeros_initializer())
+    saver = tf.train.Saver(sharded=True)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / "model"))
+        found = json.loads(ask(f"{dashboard.url}state.json").text)
+    merged, saved = found["checkpoints"]
+    assert (merged["kind"], merged["prefix"], merged["tensors"]) == ("merged", path, 1)
+    assert (saved["kind"], saved["task"], saved["bytes"]) == ("saved", "ps:0", 24)
+    assert saved["at_s"] <= merged["at_s"] <= found["at_s"]
+    assert merged["took_s"] > 0
+
+
+def variable(name: str, size: int, per_s: float) -> dict[str, Any]:
+    return {"name": name, "bytes": size, "updates_per_s": per_s}
+
+
+def test_of_too_many_variables_the_largest_and_the_busiest_are_shown() -> None:
+    many = [variable(f"large{n}", 1000 + n, 0.0) for n in range(MOST_ROWS)]
+    step = variable("global_step", 8, 90.0)
+    shown = _shown([step, *many])
+    assert len(shown) == MOST_ROWS
+    assert shown[0]["name"] == f"large{MOST_ROWS - 1}"
+    assert shown[-1] is step
+    assert _shown([step, *many[:3]])[-1] is step
 
 
 def test_a_page_gets_what_has_been_and_then_each_look(opened: Events) -> None:

@@ -330,7 +330,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self, headrace_cluster: _Optional[bytes] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("device_attributes", "headrace_clock_ns", "headrace_lane", "headrace_pushes", "headrace_addresses")
+    __slots__ = ("device_attributes", "headrace_clock_ns", "headrace_lane", "headrace_pushes", "headrace_addresses", "headrace_stopping")
     class HeadraceAddressesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -343,12 +343,14 @@ class GetStatusResponse(_message.Message):
     HEADRACE_LANE_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_PUSHES_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_STOPPING_FIELD_NUMBER: _ClassVar[int]
     device_attributes: _containers.RepeatedCompositeFieldContainer[_framework_pb2.DeviceAttributes]
     headrace_clock_ns: int
     headrace_lane: LaneAddress
     headrace_pushes: bool
     headrace_addresses: _containers.ScalarMap[str, str]
-    def __init__(self, device_attributes: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ..., headrace_clock_ns: _Optional[int] = ..., headrace_lane: _Optional[_Union[LaneAddress, _Mapping]] = ..., headrace_pushes: bool = ..., headrace_addresses: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    headrace_stopping: str
+    def __init__(self, device_attributes: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ..., headrace_clock_ns: _Optional[int] = ..., headrace_lane: _Optional[_Union[LaneAddress, _Mapping]] = ..., headrace_pushes: bool = ..., headrace_addresses: _Optional[_Mapping[str, str]] = ..., headrace_stopping: _Optional[str] = ...) -> None: ...
 
 class CreateWorkerSessionRequest(_message.Message):
     __slots__ = ("session_handle", "server_def", "isolate_session_state", "cluster_device_attributes", "master_task", "master_incarnation")
@@ -722,7 +724,7 @@ class AwaitedState(_message.Message):
     def __init__(self, task: _Optional[str] = ..., reason: _Optional[str] = ..., waited_s: _Optional[float] = ...) -> None: ...
 
 class TaskState(_message.Message):
-    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked", "barrier", "direct_steps", "process", "parts", "mastered", "traffic", "restarts_seen", "silent_code")
+    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked", "barrier", "direct_steps", "process", "parts", "mastered", "traffic", "restarts_seen", "silent_code", "checkpoint", "told_in_s")
     class DirectStepsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -749,6 +751,8 @@ class TaskState(_message.Message):
     TRAFFIC_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_SEEN_FIELD_NUMBER: _ClassVar[int]
     SILENT_CODE_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    TOLD_IN_S_FIELD_NUMBER: _ClassVar[int]
     task: str
     address: str
     silent: str
@@ -768,7 +772,29 @@ class TaskState(_message.Message):
     traffic: _containers.RepeatedCompositeFieldContainer[TrafficState]
     restarts_seen: int
     silent_code: int
-    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ..., barrier: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., direct_steps: _Optional[_Mapping[str, int]] = ..., process: _Optional[_Union[ProcessState, _Mapping]] = ..., parts: _Optional[_Union[StepCounts, _Mapping]] = ..., mastered: _Optional[_Union[StepCounts, _Mapping]] = ..., traffic: _Optional[_Iterable[_Union[TrafficState, _Mapping]]] = ..., restarts_seen: _Optional[int] = ..., silent_code: _Optional[int] = ...) -> None: ...
+    checkpoint: _containers.RepeatedCompositeFieldContainer[CheckpointRecord]
+    told_in_s: float
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ..., barrier: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., direct_steps: _Optional[_Mapping[str, int]] = ..., process: _Optional[_Union[ProcessState, _Mapping]] = ..., parts: _Optional[_Union[StepCounts, _Mapping]] = ..., mastered: _Optional[_Union[StepCounts, _Mapping]] = ..., traffic: _Optional[_Iterable[_Union[TrafficState, _Mapping]]] = ..., restarts_seen: _Optional[int] = ..., silent_code: _Optional[int] = ..., checkpoint: _Optional[_Iterable[_Union[CheckpointRecord, _Mapping]]] = ..., told_in_s: _Optional[float] = ...) -> None: ...
+
+class CheckpointRecord(_message.Message):
+    __slots__ = ("number", "kind", "prefix", "tensors", "bytes", "took_s", "ago_s", "error")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOOK_S_FIELD_NUMBER: _ClassVar[int]
+    AGO_S_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    kind: str
+    prefix: str
+    tensors: int
+    bytes: int
+    took_s: float
+    ago_s: float
+    error: str
+    def __init__(self, number: _Optional[int] = ..., kind: _Optional[str] = ..., prefix: _Optional[str] = ..., tensors: _Optional[int] = ..., bytes: _Optional[int] = ..., took_s: _Optional[float] = ..., ago_s: _Optional[float] = ..., error: _Optional[str] = ...) -> None: ...
 
 class ProcessState(_message.Message):
     __slots__ = ("memory_bytes", "cpu_s", "threads")
@@ -824,7 +850,7 @@ class SessionState(_message.Message):
     def __init__(self, handle: _Optional[str] = ..., client: _Optional[str] = ..., age_s: _Optional[float] = ..., nodes: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class ResourceState(_message.Message):
-    __slots__ = ("kind", "name", "container", "session", "state", "dtype", "shape", "bytes", "initialized", "component", "size", "set_aside", "capacity", "min_after_dequeue", "closed", "entered", "waiter", "contributor", "taker", "stage")
+    __slots__ = ("kind", "name", "container", "session", "state", "dtype", "shape", "bytes", "initialized", "updates", "component", "size", "set_aside", "capacity", "min_after_dequeue", "closed", "entered", "waiter", "contributor", "taker", "stage")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -834,6 +860,7 @@ class ResourceState(_message.Message):
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     INITIALIZED_FIELD_NUMBER: _ClassVar[int]
+    UPDATES_FIELD_NUMBER: _ClassVar[int]
     COMPONENT_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
@@ -854,6 +881,7 @@ class ResourceState(_message.Message):
     shape: _framework_pb2.TensorShapeProto
     bytes: int
     initialized: bool
+    updates: int
     component: _containers.RepeatedScalarFieldContainer[_framework_pb2.DataType]
     size: int
     set_aside: int
@@ -865,7 +893,7 @@ class ResourceState(_message.Message):
     contributor: _containers.RepeatedCompositeFieldContainer[ContributorState]
     taker: _containers.RepeatedCompositeFieldContainer[ContributorState]
     stage: _containers.RepeatedCompositeFieldContainer[StageState]
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., container: _Optional[str] = ..., session: _Optional[str] = ..., state: _Optional[str] = ..., dtype: _Optional[_Union[_framework_pb2.DataType, str]] = ..., shape: _Optional[_Union[_framework_pb2.TensorShapeProto, _Mapping]] = ..., bytes: _Optional[int] = ..., initialized: bool = ..., component: _Optional[_Iterable[_Union[_framework_pb2.DataType, str]]] = ..., size: _Optional[int] = ..., set_aside: _Optional[int] = ..., capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., closed: bool = ..., entered: _Optional[int] = ..., waiter: _Optional[_Iterable[_Union[WaiterState, _Mapping]]] = ..., contributor: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., taker: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., stage: _Optional[_Iterable[_Union[StageState, _Mapping]]] = ...) -> None: ...
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., container: _Optional[str] = ..., session: _Optional[str] = ..., state: _Optional[str] = ..., dtype: _Optional[_Union[_framework_pb2.DataType, str]] = ..., shape: _Optional[_Union[_framework_pb2.TensorShapeProto, _Mapping]] = ..., bytes: _Optional[int] = ..., initialized: bool = ..., updates: _Optional[int] = ..., component: _Optional[_Iterable[_Union[_framework_pb2.DataType, str]]] = ..., size: _Optional[int] = ..., set_aside: _Optional[int] = ..., capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., closed: bool = ..., entered: _Optional[int] = ..., waiter: _Optional[_Iterable[_Union[WaiterState, _Mapping]]] = ..., contributor: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., taker: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., stage: _Optional[_Iterable[_Union[StageState, _Mapping]]] = ...) -> None: ...
 
 class StageState(_message.Message):
     __slots__ = ("label", "holds", "elements", "most", "bytes")

@@ -9,6 +9,7 @@ Source: TF 1.15 core/ops/io_ops.cc, core/kernels/{save_restore_v2_ops,save_resto
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels.file_globs import matches
 from headrace.ops.state.resources import variable_behind
+from headrace.run.checkpoints.log import MERGED, RESTORED, SAVED
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.unread import Unread
 from headrace.run.state.variable import Lease, ResourceVariable, State, lease_all, release
@@ -153,7 +155,12 @@ def save_v2(
     specs = _texts(shape_and_slices, "shape_and_slices", len(dtypes))
     values = _values(tensors, dtypes)
     try:
-        with Bundle(path, ctx.runtime.files, _nbytes(values)) as bundle:
+        nbytes, runtime = _nbytes(values), ctx.runtime
+        with (
+            runtime.checkpoints.noting(SAVED, path, len(names)) as note,
+            Bundle(path, runtime.files, nbytes) as bundle,
+        ):
+            note.nbytes = nbytes
             for at, (name, spec, dtype) in enumerate(zip(names, specs, dtypes, strict=True)):
                 array = _array(values[at])
                 part = _spec_for(spec, array)
@@ -188,7 +195,9 @@ def _save_v1(
             array = _array(value)
             part = _spec_for(spec, array) or SliceSpec(array.shape, ((0, WHOLE),) * array.ndim)
             parts.append(slice_table.Part(name, part.sizes, part.extents, array, dtype.base_dtype))
-        write_file(path, slice_table.written(parts), ctx.runtime.files)
+        with ctx.runtime.checkpoints.noting(SAVED, path, len(names)) as note:
+            note.nbytes = _nbytes(values)
+            write_file(path, slice_table.written(parts), ctx.runtime.files)
     finally:
         release(values)
 
@@ -308,10 +317,21 @@ def _restored(
     path = _name_in(prefix, "prefix")
     names = _texts(tensor_names, "tensor_names", len(dtypes))
     specs = [parsed(spec) for spec in _texts(shape_and_slices, "shape_and_slices", len(dtypes))]
-    with Checkpoint(path, ctx.runtime.files, _matching) as checkpoint:
+    runtime = ctx.runtime
+    with (
+        runtime.checkpoints.noting(RESTORED, path, len(names)) as note,
+        Checkpoint(path, runtime.files, _matching) as checkpoint,
+    ):
         _check_all(checkpoint, names, specs, dtypes)
         parts = [None if part is None else part.extents for part in specs]
-        return checkpoint.values(list(zip(names, parts, strict=True)), unread)
+        values = checkpoint.values(list(zip(names, parts, strict=True)), unread)
+        note.nbytes = sum(map(_size, values))
+    return values
+
+
+def _size(value: Array | Unread) -> int:
+    """Bytes of a value that is restored; of strings, nothing."""
+    return 0 if value.dtype.hasobject else math.prod(value.shape) * value.dtype.itemsize
 
 
 def _matching(pattern: bytes, files: Any) -> list[bytes]:
@@ -375,9 +395,15 @@ def _restored_v1(ctx: KernelContext, pattern: Any, name: Any, spec: str, dt: DTy
 
     path, key = _name_in(pattern, "file_pattern"), os.fsdecode(_name_in(name, "tensor_name"))
     part = parsed(spec)
-    with Checkpoint(path, ctx.runtime.files, _matching, bundles=False) as checkpoint:
+    runtime = ctx.runtime
+    with (
+        runtime.checkpoints.noting(RESTORED, path, 1) as note,
+        Checkpoint(path, runtime.files, _matching, bundles=False) as checkpoint,
+    ):
         _check_all(checkpoint, [key], [part], [dt])
-        return checkpoint.tensor(key) if part is None else checkpoint.part(key, part.extents)
+        value = checkpoint.tensor(key) if part is None else checkpoint.part(key, part.extents)
+        note.nbytes = _size(value)
+    return value
 
 
 def _restore_shape(c: ShapeContext) -> Shape:
@@ -465,13 +491,11 @@ def merge_v2_checkpoints(
     from headrace.run.checkpoints.writing import merge
 
     prefixes = [os.fsencode(each) for each in _texts(checkpoint_prefixes, "checkpoint_prefixes")]
-    merge(
-        prefixes,
-        _name_in(destination_prefix, "destination_prefix"),
-        delete_old_dirs,
-        allow_missing_files,
-        ctx.runtime.files,
-    )
+    path = _name_in(destination_prefix, "destination_prefix")
+    with ctx.runtime.checkpoints.noting(MERGED, path) as note:
+        note.tensors, note.nbytes = merge(
+            prefixes, path, delete_old_dirs, allow_missing_files, ctx.runtime.files
+        )
 
 
 def _filename_shape(c: ShapeContext) -> Shape:

@@ -190,6 +190,7 @@ def _update_number(
         try:
             # Of float32 too: the exact sum, rounded to 53 bits and then to 24, is the exact sum rounded to 24.
             number[()] = of_scalars(number[()], value)
+            ref.updates += 1
             return
         except ValueError:  # an integer that is too large
             pass

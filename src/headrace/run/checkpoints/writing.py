@@ -355,8 +355,9 @@ def merge(
     delete_old_dirs: bool,
     allow_missing_files: bool,
     files: Files,
-) -> None:
-    """Make one checkpoint of several, whose data files are renamed and whose indexes are deleted.
+) -> tuple[int, int]:
+    """Make one checkpoint of several, whose data files are renamed and whose indexes are deleted; how many tensors it
+    has, and of how many bytes.
 
     Raises InvalidArgument: one is missing, or two have the same tensor.
     """
@@ -394,3 +395,5 @@ def merge(
         for directory in sorted({directory_of(prefix) for prefix in prefixes}):
             with contextlib.suppress(OSError):
                 files.remove_directory(directory)
+    names = sum(not key.startswith(b"\0") for key in entries)  # but for those of parts
+    return names, sum(entry.size for entry in entries.values())

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from headrace.base.errors import OpError, not_found
 from headrace.base.traits import NONE, Traits
+from headrace.run.checkpoints.log import CheckpointLog
 from headrace.run.exec.heap import keep_freed_memory
 from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.pending import Pending
@@ -37,14 +38,16 @@ class Runtime:
         resources: ResourceManager | None = None,
         files: Files = ANYWHERE,
         workers: WorkerPool | None = None,
+        checkpoints: CheckpointLog | None = None,
     ) -> None:
         """device: full name of the task's first CPU.  files: those that its graphs may use.  workers: threads that
-        share large operations.
+        share large operations.  checkpoints: what was saved and restored.
         """
         self.device = device
         self.files = files
         self.resources = ResourceManager() if resources is None else resources
         self.workers = WorkerPool() if workers is None else workers
+        self.checkpoints = CheckpointLog() if checkpoints is None else checkpoints
         keep_freed_memory()
 
 

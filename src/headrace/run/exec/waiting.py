@@ -55,6 +55,7 @@ class Waiting:
         let_blas_go()
         since, poll_s = time.monotonic(), long_waits.first_poll_s
         long_waits.waiting[self] = None
+        over = None if long_waits.noted is None else long_waits.noted(self.waits())
         try:
             while True:
                 number = -1
@@ -77,6 +78,8 @@ class Waiting:
                     raise self._given_up(error) from error
         finally:
             del long_waits.waiting[self]
+            if over is not None:
+                over()
 
     @takes
     def _abandon_all(self, pendings: Iterable[Pending[Any]], error: BaseException) -> None:

@@ -172,6 +172,7 @@ class State(Resource):
         self.buffer: SharedBuffer | None = None  # of `array`
         self._buffers: BufferPool | None = None  # once it has had any
         self._awaited: list[Pending[np.bool_]] = []  # by those who wait for the first assignment
+        self.updates = 0  # that it has had; changes under the lock
 
     def require(self) -> Array:
         """The array itself, not a copy.  Raises FailedPrecondition naming the variable."""
@@ -268,16 +269,19 @@ class State(Resource):
         array = self.require()
         if self.is_read():
             array = self._replace_by_copy(array)
+        self.updates += 1
         return array
 
     def as_number(self) -> memoryview | None:
         """A scalar to be changed in place, as `writable` gives it: `[()]` reads and takes a Python number.
 
         Sums of two of those are what NumPy's scalars give, rounded alike, and touch a fifth of the memory.  None: of
-        its dtype there are none.  `lock` is held.  Raises FailedPrecondition.
+        its dtype there are none.  Who changes it adds to `updates`.  `lock` is held.  Raises FailedPrecondition.
         """
         if self.number is None or self.is_read():
-            array = self.writable()
+            array = self.require()
+            if self.is_read():
+                array = self._replace_by_copy(array)
             if not array.ndim and array.dtype.char in PYTHON_NUMBERS:
                 self.number = array.data
         return self.number
@@ -297,6 +301,7 @@ class State(Resource):
         `lock` is held.  Raises FailedPrecondition, and what `change` does.
         """
         before = self.require()
+        self.updates += 1
         if not self.is_read():
             change(before, before)
             return
@@ -362,6 +367,7 @@ class State(Resource):
         """
         with self.lock:
             self._put(value, validate_shape)
+            self.updates += 1
             awaited = self._settled()
         if awaited:
             announce_all(awaited)
@@ -388,6 +394,7 @@ class State(Resource):
                     array = np.empty(value.shape, self.dtype.np)
                 value.read_into(array)
                 self._replace(array, buffer)
+            self.updates += 1
             awaited = self._settled()
         if awaited:
             announce_all(awaited)

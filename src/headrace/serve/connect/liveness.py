@@ -43,8 +43,10 @@ class OutstandingRpcs:
     """What is outstanding of one peer: calls without a reply, requests that it does not read.
 
     answer_s: how long an answer may take.  silent: it was found not to live, and nothing has been heard of it since.
-    calls: since when (time.monotonic), and whom to tell that it is lost.  observed: somebody checks it; who adds to
-    `calls` without `add` sees to that.
+    calls: since when (time.monotonic), and whom to tell that it is lost; what is outstanding may say by its `start` to
+    which start of the server it went.  observed: somebody checks it; who adds to `calls` without `add` sees to that.
+    renew: called by the timer when what was reached says nothing any more, or is not what answers: with the start that
+    does, 0 for none.  There may be another way, by the server's name.
     """
 
     def __init__(self, name: str, connect: Callable[[float], Channel]) -> None:
@@ -59,6 +61,8 @@ class OutstandingRpcs:
         self.calls: dict[object, tuple[float, Lost]] = {}
         self._lock = threading.Lock()
         self.silent = False
+        self.renew: Callable[[int], object] = lambda start: None
+        self._renewing: int | None = None
         self.observed = False
         self._closed = whole_s is None
         self._probe: Channel | None = None
@@ -108,6 +112,11 @@ class OutstandingRpcs:
 
     def check(self) -> float | None:
         """The timer's: ask the peer if a call has been outstanding for long; when to be called again."""
+        start, self._renewing = self._renewing, None
+        if start is not None and not self._closed:
+            self.renew(start)
+            if start:
+                self._lose_earlier(start)
         now = time.monotonic()
         calls = self.calls.copy()
         if not calls:
@@ -141,8 +150,35 @@ class OutstandingRpcs:
                 self._silence(now, reply.error)
             else:
                 self.answered()
+                if reply.error is None and reply.result().device_attributes:
+                    self._compare(reply.result().device_attributes[0].incarnation)
 
         asked.on_done(arrived)
+
+    def _compare(self, start: int) -> None:
+        """This start of the server answers at its name.  If calls went to another one, on connections that have not
+        broken, the task has moved, and where it was nothing says so: its host is stopped, or cut off.
+        """
+        if any(getattr(what, "start", start) != start for what in self.calls.copy()):
+            self._renew_soon(start)
+
+    def _renew_soon(self, start: int) -> None:
+        """From a thread that may be a transport's own, which must not close what it has."""
+        self._renewing = start
+        _timers().call_at(self, time.monotonic())
+
+    def _lose_earlier(self, start: int) -> None:
+        """What was outstanding of any other start than this is lost."""
+        now = time.monotonic()
+        for what, (since, lost) in self.calls.copy().items():
+            if getattr(what, "start", start) == start or self.calls.pop(what, None) is None:
+                continue
+            lost(
+                errors.unavailable(
+                    f"{self._name} is elsewhere now: another start of it answers, and the earlier one has owed a reply "
+                    f"for {now - since:.1f} s: its host is stopped or frozen, or the network between is cut"
+                )
+            )
 
     def _silence(self, asked_at: float, error: errors.OpError) -> None:
         """Nobody answered: what was outstanding when the question was asked is lost."""
@@ -159,6 +195,7 @@ class OutstandingRpcs:
             )
             failed.__cause__ = error
             lost(failed)
+        self._renew_soon(0)
 
 
 class ResumedCall(PeerCall):

@@ -58,10 +58,12 @@ class RoutedPeer:
             return self._main.connect(to)
 
         self._rpcs = OutstandingRpcs(self.name, probe)
+        self._rpcs.renew = self._renew
         self.cancelled_calls = cancelled_calls_of(address)
         self.traffic = Traffic()
         self._lock = threading.Lock()
         self._main_channel: Channel | None = None
+        self._earlier: Channel | None = None  # the main one before, on which calls may be under way
         self._nearby = None if self._beside is None else self._beside.nearby(address, trusting)
         self._attends_nearby = False  # whether it was there a moment ago
         self._address = address
@@ -144,10 +146,8 @@ class RoutedPeer:
 
     def prepare(self, start: int = 0) -> None:
         """See `Peer`."""
-        fast = self._fast
-        if start and fast is not None and self._fast_to != start:
-            self._drop(fast)
-            self._asked = False
+        if start:
+            self._leave_earlier(start)
         if not (self._asked or self._look_first(_WHENEVER)):
             self._ask()
 
@@ -248,6 +248,25 @@ class RoutedPeer:
         if self._fast is None or self._fast_to != offer.server:
             self._lead_to(offer)
 
+    def _renew(self, start: int) -> None:
+        """Connect anew, by the name, for calls to come: see `OutstandingRpcs.renew`."""
+        if start:
+            self._leave_earlier(start)
+        with self._lock:
+            if self._closed or self._main_channel is None:
+                return
+            earlier, self._earlier = self._earlier, self._main_channel
+            self._main_channel = None
+        if earlier is not None:
+            earlier.close()
+
+    def _leave_earlier(self, start: int) -> None:
+        """That start of the server answers: what leads to another one is given up."""
+        fast = self._fast
+        if fast is not None and self._fast_to != start:
+            self._drop(fast)
+            self._asked = False
+
     def _leave_fast(self) -> None:
         fast, self._fast = self._fast, None
         if fast is not None:
@@ -293,10 +312,10 @@ class RoutedPeer:
         with self._lock:
             self._closed = True
             nearby, self._nearby = self._nearby, None
-            main = self._main_channel
+            channels = [each for each in (self._main_channel, self._earlier) if each is not None]
         if nearby is not None:
             nearby.close()
         self._leave_fast()
-        if main is not None:
-            main.close()
+        for each in channels:
+            each.close()
         self._rpcs.close()

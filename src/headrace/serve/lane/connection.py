@@ -61,6 +61,11 @@ class Connection:
         self.idle_since = 0.0
         event_loop().add(lane, self._event)
 
+    @property
+    def start(self) -> int:
+        """Of the server, that it leads to."""
+        return self._peer.lane.server
+
     def wait_on(self, scope: Scope, frame: Frame | None, patience_s: float | None = None) -> Frame:
         """Read the reply in this thread.
 

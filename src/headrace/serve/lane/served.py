@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.codec.frames import Frame, Kind, whole
+from headrace.run import spans
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state.variable import release
@@ -30,6 +31,7 @@ from headrace.serve.lane.multiplexer import Member
 from headrace.serve.lane.repeated import Repeated, beginning
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.wire import (
+    CONTEXT,
     HANDSHAKE,
     PROOF,
     Answer,
@@ -138,6 +140,8 @@ class ServedConnection(Member):
                     self._hear(frame)
                 elif frame.method not in self._that_last:
                     self._answer(frame)
+                elif frame.method == CONTEXT:
+                    self._answer_within(frame.header)
                 else:
                     self._answer_later(frame)
                     return
@@ -282,6 +286,13 @@ class ServedConnection(Member):
             self._end()
         else:
             self._serve()
+
+    def _answer_within(self, context: bytes) -> None:
+        """Answer the call that comes behind the context of its caller's span."""
+        frame = self._lane.read(_LINGER_S)
+        if frame is not None:
+            with spans.within(context):
+                self._answer(frame)
 
     def _answer(self, frame: Frame) -> None:
         asked, number, _, timeout_us, header, values = frame

@@ -27,6 +27,7 @@ from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.unix_socket import address_of
 from headrace.serve.lane.wire import (
     CODECS,
+    CONTEXT,
     UNTRUSTED_BYTES,
     VERSION,
     host_id,
@@ -68,6 +69,7 @@ class LaneServer:
             for method in methods
         }
         self.that_last = {number for number, each in self.handlers.items() if each.lasting}
+        self.that_last.add(CONTEXT)  # which is no call either
         self._listeners: list[socket.socket] = []
         self._folder = ""
         self.lingering = threading.Semaphore(_MOST_LINGERING)

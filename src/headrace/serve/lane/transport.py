@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run import spans
 from headrace.run.scope import Scope
 from headrace.serve.lane.client import LanePeer
 from headrace.serve.lane.connect import has_socket
@@ -36,7 +37,12 @@ class _Lane:
         assert to.offer is not None
         assert to.outstanding is not None
         host = to.address.rpartition(":")[0]
-        peer = LanePeer(
+        kind = LanePeer
+        if spans.wanted():
+            from headrace.serve.lane.traced import TracedLanePeer
+
+            kind = TracedLanePeer
+        peer = kind(
             to.offer,
             host,
             to.name,

@@ -28,7 +28,7 @@ NUMBERS = {method.path: number for number, method in enumerate(METHODS)}
 BETWEEN_TASKS = range(len(MASTER_METHODS), len(METHODS))
 """Numbers of methods whose caller is a task, which only reads the values that it is sent."""
 
-_REVISION = "8"  # of messages that are not protobuf's, see serve.rpc.brief
+_REVISION = "9"  # of messages that are not protobuf's, see serve.rpc.brief
 VERSION = (frames.VERSION << 32) | zlib.crc32(" ".join([_REVISION, *NUMBERS]).encode())
 """Of frames, messages and the table of methods; peers of different versions talk gRPC."""
 
@@ -39,6 +39,11 @@ that it sends last.
 
 PROOF = 0xFFFE
 """The number of the frames that prove to either side that the other knows the secret."""
+
+CONTEXT = 0xFFFD
+"""The number of the frame that goes ahead of a request for a step, on the same connection, where the caller records
+what it does: the context of its span (`run.spans`).  There is no reply.
+"""
 
 UNTRUSTED_BYTES = 4096
 """The most that a frame may announce before that."""

@@ -5,10 +5,14 @@ Called by: serve.worker.inspects, serve.master.master.  Threads: the caller's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from headrace.serve.observe.meter import Meter
+
+
+NOW_AND_THEN: Final = 4095
+"""When who counts steps that take no time looks whether it is to go on: at numbers that have none of these bits."""
 
 
 def renewed(meter: Meter | None, for_s: float) -> Meter | None:

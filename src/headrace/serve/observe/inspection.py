@@ -222,6 +222,7 @@ def _describe_variable(found: pb.ResourceState, variable: State) -> None:
     found.dtype = variable.dtype.base_dtype.as_datatype_enum  # type: ignore[assignment]
     array = variable.array
     found.initialized = array is not None
+    found.updates = variable.updates
     shape: Shape = variable.shape if array is None else array.shape
     if shape is None:
         found.shape.unknown_rank = True

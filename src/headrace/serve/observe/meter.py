@@ -7,11 +7,14 @@ Called by: serve.worker.worker, serve.master.master (make them), serve.worker.bo
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any
+
+import numpy as np
 
 from headrace.base import errors
 from headrace.codec import protos as pb
@@ -25,19 +28,25 @@ Function = Callable[..., Any]
 
 
 class Meter:
-    """See the module header.  Functions are called without keywords; None means that they have done nothing."""
+    """See the module header.  Functions are called without keywords; None means that they have done nothing.
+
+    tick: a step that takes no time has ended; gives how many have before, to be followed by `check` now and then
+    (`observe.counting`).
+    """
 
     def __init__(self, clock_s: Callable[[], float] = time.perf_counter) -> None:
         self._clock_s = clock_s
         self._lock = threading.Lock()
         self._ended: deque[float] = deque()  # how long steps took that are in no bucket yet
-        self._buckets = [0] * BUCKETS
+        self._buckets = np.zeros(BUCKETS, np.int64)
         self._sum_s = 0.0
         self._failed: dict[int, int] = {}
         self._since_s = clock_s()
         self._until_s = 0.0
         self._places: list[tuple[Any, tuple[str, ...]]] = []
         self._over = False
+        self.tick = itertools.count().__next__  # which no other thread interrupts
+        self._ticks = self._read_ticks = 0  # that are in a bucket; those that were none
 
     def want(self, for_s: float) -> None:
         """Count for so long from now on, at least."""
@@ -62,9 +71,13 @@ class Meter:
     @property
     def over(self) -> bool:
         """Whether it counts no more.  It is found out by whoever asks, or after some more steps."""
+        self.check()
+        return self._over
+
+    def check(self) -> None:
+        """Count no more if nobody wants it any more."""
         if self._clock_s() > self._until_s:
             self._take_out()
-        return self._over
 
     def _take_out(self) -> None:
         with self._lock:
@@ -84,12 +97,15 @@ class Meter:
         """Steps note no more than how long they took, which needs no lock; it is sorted here, for many at once."""
         ended = self._ended
         with self._lock:
-            for _ in range(len(ended)):
-                took_s = ended.popleft()
-                self._buckets[min(int(took_s * 1e6).bit_length(), BUCKETS - 1)] += 1
-                self._sum_s += took_s
-        if self._clock_s() > self._until_s:
-            self._take_out()
+            ticks = self.tick() - self._read_ticks
+            self._read_ticks += 1
+            self._buckets[0] += ticks - self._ticks
+            self._ticks = ticks
+            took_s = np.array([ended.popleft() for _ in range(len(ended))])
+            _, bits = np.frexp(took_s * 1e6)  # of whole microseconds
+            np.add.at(self._buckets, np.clip(bits, 0, BUCKETS - 1), 1)
+            self._sum_s += float(took_s.sum())
+        self.check()
 
     def _failed_with(self, error: BaseException) -> None:
         """What is none of ours, Ctrl-C say, counts as cancelled."""
@@ -121,9 +137,10 @@ class Meter:
         """What has been counted."""
         self._sum_up()
         with self._lock:
-            most = max((n for n, count in enumerate(self._buckets) if count), default=-1)
+            buckets = self._buckets.tolist()
+            most = max((n for n, count in enumerate(buckets) if count), default=-1)
             return pb.StepCounts(
-                bucket=self._buckets[: most + 1],
+                bucket=buckets[: most + 1],
                 sum_s=self._sum_s,
                 failed=self._failed,
                 counted_s=max(self._clock_s() - self._since_s, 1e-9),

@@ -20,6 +20,7 @@ from headrace.run.exec.kernel import BARE, StepState
 from headrace.run.exec.program import Change, Program
 from headrace.run.scope import Scope
 from headrace.run.state.variable import NUMBERS, PYTHON_NUMBERS, Variable
+from headrace.serve.observe.counting import NOW_AND_THEN
 from headrace.serve.rpc.again import ChangesAgain, ReadsAgain, RunsAgain
 from headrace.serve.worker.registered import RegisteredPartition
 
@@ -77,8 +78,9 @@ class BoundReads(ReadsAgain):
             variable, array, read = self._only
             if variable.array is not array:
                 return None
-            if self._worker.meter is not None:
-                self._count()
+            meter = self._worker.meter
+            if meter is not None and not meter.tick() & NOW_AND_THEN:
+                meter.check()
             return read()
         parts: list[bytes] = []
         for variable, array, read in self._each:
@@ -90,15 +92,10 @@ class BoundReads(ReadsAgain):
                 parts.append(read())
             finally:
                 variable.lock.release()
-        if self._worker.meter is not None:
-            self._count()
-        return b"".join(parts)
-
-    def _count(self) -> None:
-        """As a step, where steps are counted."""
         meter = self._worker.meter
-        if meter is not None:
-            meter.add(0.0)
+        if meter is not None and not meter.tick() & NOW_AND_THEN:
+            meter.check()
+        return b"".join(parts)
 
 
 class BoundRun(RunsAgain):
@@ -205,8 +202,10 @@ class BoundChange(ChangesAgain):
                 if variable.array is not self._array:
                     self._have(variable.array)
                 number[()] = of_numbers(number[()], self._operand)
-                if self._worker.meter is not None:
-                    self._count()
+                variable.updates += 1
+                meter = self._worker.meter
+                if meter is not None and not meter.tick() & NOW_AND_THEN:
+                    meter.check()
                 return self._read()
             except ValueError:  # an integer that is too large: nothing has been changed
                 return None
@@ -231,17 +230,12 @@ class BoundChange(ChangesAgain):
             return None
         finally:
             restore_warnings(was)
-        if self._worker.meter is not None:
-            self._count()
+        meter = self._worker.meter
+        if meter is not None and not meter.tick() & NOW_AND_THEN:
+            meter.check()
         if variable.array is not self._array:
             self._have(variable.array)
         return self._read()
-
-    def _count(self) -> None:
-        """As a step, where steps are counted."""
-        meter = self._worker.meter
-        if meter is not None:
-            meter.add(0.0)
 
 
 def bound_part(

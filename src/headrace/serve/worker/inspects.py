@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.codec import protos as pb
+from headrace.run.checkpoints.log import CheckpointNote
 from headrace.run.exec.kernel import Runtime
 from headrace.run.scope import Scope
 from headrace.serve.connect.peers import Peers
@@ -42,6 +43,7 @@ class Inspects:
 
     def inspect(self, request: pb.InspectRequest, scope: Scope) -> pb.InspectResponse:
         """What this task has, and which steps wait here."""
+        began_s = time.thread_time()
         with self._lock:
             sessions = list(self._sessions.values())
         managers = {session.runtime.resources for session in sessions} | {self.runtime.resources}
@@ -59,6 +61,7 @@ class Inspects:
                 state.direct_steps[kind.session.handle] += 1
         if not request.blocked_only:
             self._add_figures(state, request.count_for_s)
+            state.told_in_s = time.thread_time() - began_s
         return pb.InspectResponse(task=[state])
 
     def _add_figures(self, state: pb.TaskState, count_for_s: float) -> None:
@@ -66,6 +69,7 @@ class Inspects:
         state.process.CopyFrom(process_state())
         state.traffic.extend(self.peers.traffic())
         state.restarts_seen = self.peers.restarts_seen
+        state.checkpoint.extend(map(_checkpoint, self.runtime.checkpoints.latest()))
         mastered = self.mastered(count_for_s)
         if mastered is not None:
             state.mastered.CopyFrom(mastered)
@@ -81,3 +85,16 @@ class Inspects:
             if meter is not None and meter is not earlier:
                 meter.put_in(self, "enter")
         return None if meter is None else meter.state()
+
+
+def _checkpoint(note: CheckpointNote) -> pb.CheckpointRecord:
+    return pb.CheckpointRecord(
+        number=note.number,
+        kind=note.kind,
+        prefix=note.prefix,
+        tensors=note.tensors,
+        bytes=note.nbytes,
+        took_s=note.ended_s - note.began_s,
+        ago_s=time.monotonic() - note.ended_s,
+        error=note.error,
+    )

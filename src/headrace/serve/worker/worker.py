@@ -56,7 +56,9 @@ _ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
 
 
 class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
-    """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
+    """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``.  view_of: see `enter`."""
+
+    view_of = RemoteRendezvous
 
     def __init__(
         self,
@@ -95,6 +97,7 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
         self._refusing: errors.OpError | None = None
         self._closed: errors.OpError | None = None
         self.turns_away: errors.OpError | None = None  # any of the two
+        self.stopping = ""  # why it is about to be closed; while steps under way may end
 
     # -- sessions and graphs ------------------------------------------------------------------
 
@@ -107,6 +110,7 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
             headrace_lane=self.lane,
             headrace_pushes=True,
             headrace_addresses=self.peers.addresses if disagree else None,
+            headrace_stopping=self.stopping,
         )
 
     def device_attributes(self) -> list[pb.DeviceAttributes]:
@@ -165,9 +169,8 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
             session = self._sessions.get(handle)
             if session is None and not created:
                 own = self.runtime
-                session = WorkerSession(
-                    handle, self.task, own.resources, self.peers, own.files, own.workers
-                )
+                shared = own.files, own.workers, own.checkpoints
+                session = WorkerSession(handle, self.task, own.resources, self.peers, *shared)
                 self._sessions[handle] = session
         if session is None:
             raise errors.aborted(
@@ -336,7 +339,7 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
             view = None
             if rendezvous is not None or registered.sends:
                 routes = registered.routes
-                view = RemoteRendezvous(rendezvous, step_id, session, routes, scope, channels)
+                view = self.view_of(rendezvous, step_id, session, routes, scope, channels)
             else:
                 channels = None
             step = StepState(

@@ -14,6 +14,7 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run.checkpoints.log import CheckpointLog
 from headrace.run.exec.kernel import Memos, Runtime
 from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.readers.files import Files
@@ -53,11 +54,12 @@ class WorkerSession:
         peers: Peers,
         files: Files,
         workers: WorkerPool,
+        checkpoints: CheckpointLog,
     ) -> None:
         self.handle = handle
         self.task = task
         self.peers = peers
-        self.runtime = Runtime(f"{task}/device:CPU:0", resources, files, workers)
+        self.runtime = Runtime(f"{task}/device:CPU:0", resources, files, workers, checkpoints)
         self.memos: Memos = {}
         self.legacy_client: LegacyClient | None = (
             None  # if its master does not report blocked steps
@@ -95,7 +97,8 @@ class WorkerSession:
                 )
             peers = Peers(addresses, task, worker, pool, peers.trusting)
         resources = ResourceManager() if request.isolate_session_state else runtime.resources
-        made = cls(request.session_handle, task, resources, peers, runtime.files, runtime.workers)
+        shared = runtime.files, runtime.workers, runtime.checkpoints
+        made = cls(request.session_handle, task, resources, peers, *shared)
         made._shared = not request.isolate_session_state, not own_cluster
         return made
 

@@ -49,17 +49,19 @@ def view(found: View) -> dict[str, Any]:
         _task(state, data, found.figures[state.task])
         for state, data in zip(snapshot.tasks, told["tasks"], strict=True)
     ]
-    variables, others, sessions = (
+    variables, others, sessions, checkpoints = (
         [
             {"task": task["name"], **each}
             for task, data in zip(tasks, told["tasks"], strict=True)
             for each in data[kind]
         ]
-        for kind in ("variables", "others", "sessions")
+        for kind in ("variables", "others", "sessions", "checkpoints")
     )
     queues = _queues(snapshot, told)
     blocked = [step for step in told["blocked_steps"] if step["waited_s"] >= LONG_S]
-    variables.sort(key=lambda each: -each["bytes"])
+    for each in checkpoints:
+        each["at_s"] = found.at_s - each["ago_s"]
+    checkpoints.sort(key=lambda each: -each["at_s"])
     queues.sort(key=lambda each: (-len(each["waiting"]), each["name"]))
     return {
         "at_s": found.at_s,
@@ -67,9 +69,10 @@ def view(found: View) -> dict[str, Any]:
         "tasks": tasks,
         "steps": None if found.steps is None else asdict(found.steps),
         "queues": _most(queues),
-        "variables": _most(variables),
+        "variables": _shown(variables),
         "others": _most(others),
         "sessions": _most(sessions),
+        "checkpoints": _most(checkpoints),
         "blocked": _most(blocked),
         "counts": {
             "queues": len(queues),
@@ -86,6 +89,17 @@ def view(found: View) -> dict[str, Any]:
 
 def _most(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows[:MOST_ROWS]
+
+
+def _shown(variables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The largest, largest first; of too many those too that are updated the most."""
+    ordered = sorted(variables, key=lambda each: -each["bytes"])
+    if len(ordered) <= MOST_ROWS:
+        return ordered
+    busiest = sorted(ordered, key=lambda each: -(each["updates_per_s"] or 0.0))[: MOST_ROWS // 2]
+    kept = {id(each) for each in busiest}
+    rest = [each for each in ordered if id(each) not in kept][: MOST_ROWS - len(busiest)]
+    return sorted([*busiest, *rest], key=lambda each: -each["bytes"])
 
 
 def _task(state: pb.TaskState, data: dict[str, Any], figures: TaskFigures) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class Feed:
     def _look_on(self) -> None:
         while True:
             self._look()
-            self._nobody.wait(self._interval_s)
+            self._nobody.wait(self._watcher.pause_s(self._interval_s))
             with self._changed:
                 if self._stop.is_set():
                     return

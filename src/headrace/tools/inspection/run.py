@@ -92,7 +92,7 @@ def top(args: argparse.Namespace, streams: Streams) -> int:
                     looks += 1
                     if args.count is not None and looks >= args.count:
                         break
-                    threading.Event().wait(args.interval)
+                    threading.Event().wait(watcher.pause_s(args.interval))
                     view = watcher.look()
             except KeyboardInterrupt:
                 pass

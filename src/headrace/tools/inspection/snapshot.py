@@ -1,4 +1,4 @@
-"""Snapshots of a cluster: what its tasks said at a moment, and how fast queues have moved since the one before.
+"""Snapshots of a cluster: what its tasks said at a moment, and how fast queues and variables have changed since.
 
 Called by: run (the commands), tables.  Threads: one.
 """
@@ -36,12 +36,16 @@ class Rates:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What every task said.  at_s: time.monotonic.  rates: of queues that an earlier one had too."""
+    """What every task said.  at_s: time.monotonic.
+
+    rates: of queues that an earlier one had too.  updates: of such variables, how many a second.
+    """
 
     target: str
     at_s: float
     tasks: list[pb.TaskState]
     rates: dict[QueueKey, Rates] = field(default_factory=dict)
+    updates: dict[QueueKey, float] = field(default_factory=dict)
 
     @property
     def sessions(self) -> Iterator[tuple[pb.TaskState, pb.SessionState]]:
@@ -74,7 +78,7 @@ def is_iterator(resource: pb.ResourceState) -> bool:
 
 
 def queue_key(task: pb.TaskState, queue: pb.ResourceState) -> QueueKey:
-    """What a queue is known by."""
+    """What a queue or a variable is known by."""
     return task.task, queue.container, queue.session, queue.name
 
 
@@ -119,7 +123,8 @@ class Observer:
             raise CommandError(f"{self.target} does not answer: {error.message}") from error
         now, earlier = time.monotonic(), self._latest
         rates = {} if earlier is None else _rates(earlier, tasks, now)
-        self._latest = Snapshot(self.target, now, tasks, rates)
+        updates = {} if earlier is None else _updates(earlier, tasks, now)
+        self._latest = Snapshot(self.target, now, tasks, rates, updates)
         return self._latest
 
     def __enter__(self) -> Observer:
@@ -143,6 +148,22 @@ def _rates(earlier: Snapshot, tasks: list[pb.TaskState], now_s: float) -> dict[Q
             entered, left = queue.entered - known.entered, _left(queue) - _left(known)
             if entered >= 0 and left >= 0:  # else it was made anew
                 found[queue_key(task, queue)] = Rates(entered / passed_s, left / passed_s)
+    return found
+
+
+def _updates(earlier: Snapshot, tasks: list[pb.TaskState], now_s: float) -> dict[QueueKey, float]:
+    passed_s = max(now_s - earlier.at_s, 1e-6)
+    before = {queue_key(t, v): v.updates for t, v in earlier.resources if is_variable(v)}
+    starts = {task.task: task.incarnation for task in earlier.tasks}
+    found = {}
+    for task in tasks:
+        if starts.get(task.task) != task.incarnation:
+            continue
+        for variable in filter(is_variable, task.resource):
+            key = queue_key(task, variable)
+            known = before.get(key)
+            if known is not None and variable.updates >= known:  # else it was made anew
+                found[key] = (variable.updates - known) / passed_s
     return found
 
 
@@ -170,11 +191,14 @@ def as_data(snapshot: Snapshot) -> dict[str, Any]:
                 "steps_under_way": task.steps,
                 "sessions": [_session(session) for session in task.session],
                 "containers": sorted({resource.container for resource in task.resource}),
-                "variables": [_variable(r) for r in task.resource if is_variable(r)],
+                "variables": [
+                    _variable(snapshot, task, r) for r in task.resource if is_variable(r)
+                ],
                 "queues": [_queue(snapshot, task, r) for r in task.resource if is_queue(r)],
                 "others": [
                     _other(r) for r in task.resource if not is_queue(r) and not is_variable(r)
                 ],
+                "checkpoints": [_checkpoint(each) for each in task.checkpoint],
             }
             for task in snapshot.tasks
         ],
@@ -208,12 +232,28 @@ def shape_of(variable: pb.ResourceState) -> list[int | None] | None:
     return [None if dim.size < 0 else dim.size for dim in variable.shape.dim]
 
 
-def _variable(variable: pb.ResourceState) -> dict[str, Any]:
+def _variable(snapshot: Snapshot, task: pb.TaskState, variable: pb.ResourceState) -> dict[str, Any]:
+    per_s = snapshot.updates.get(queue_key(task, variable))
     return _named(variable) | {
         "dtype": dtypes.as_dtype(variable.dtype).name,
         "shape": shape_of(variable),
         "initialized": variable.initialized,
         "bytes": variable.bytes,
+        "updates": variable.updates,
+        "updates_per_s": None if per_s is None else round(per_s, 3),
+    }
+
+
+def _checkpoint(record: pb.CheckpointRecord) -> dict[str, Any]:
+    return {
+        "number": record.number,
+        "kind": record.kind,
+        "prefix": record.prefix,
+        "tensors": record.tensors,
+        "bytes": record.bytes,
+        "took_s": round(record.took_s, 6),
+        "ago_s": round(record.ago_s, 3),
+        "error": record.error or None,
     }
 
 

@@ -35,6 +35,7 @@ LONG_S = 1.0
 
 _BAR = 8
 _MOST_ROWS = 40
+_UNITS = ("", "k", "M", "G")
 
 Row = Sequence[Cell]
 
@@ -49,6 +50,7 @@ def everything(snapshot: Snapshot, width: int, most_rows: int | None = _MOST_ROW
         queues(snapshot, width, most_rows),
         _iterators(snapshot, most_rows),
         _others(snapshot, most_rows),
+        _checkpoints(snapshot, most_rows),
         blocked(snapshot.blocked(), most_rows),
     )
 
@@ -62,7 +64,7 @@ def _apart(*groups: list[Part]) -> list[Part]:
 
 
 def live(snapshot: Snapshot, width: int, height: int, view: View | None = None) -> list[Part]:
-    """What fits on a screen, the most telling first: blocked steps, queues, tasks, sessions.
+    """What fits on a screen, the most telling first: blocked steps, queues, tasks, variables, sessions.
 
     view: what there is to be said of the snapshot beside.
     """
@@ -82,8 +84,9 @@ def live(snapshot: Snapshot, width: int, height: int, view: View | None = None) 
         if part:
             left -= min(rows, left // 3) + 4
     found = blocked(steps, max(1, left // 4))
+    updated = _variables(snapshot, max(1, left // 4), most_updated=True)
     sessions = _sessions(snapshot, width, max(1, left // 4))
-    return _apart([head], tasks, moving, found, sessions)
+    return _apart([head, *_last_checkpoint(snapshot)], tasks, moving, found, updated, sessions)
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -156,6 +159,23 @@ def _figures(found: TaskFigures | None) -> list[Cell]:
     ]
 
 
+def _last_checkpoint(snapshot: Snapshot) -> list[Part]:
+    """Which one was written or read last, and when; nothing if none was of late."""
+    found = [(task, each) for task in snapshot.tasks for each in task.checkpoint]
+    if not found:
+        return []
+    task, last = min(found, key=lambda pair: pair[1].ago_s)
+    failed = bool(last.error)
+    how = f", {bytes_of(last.bytes)} in {duration_of(last.took_s)}"
+    return [
+        line(
+            f"  {last.prefix} ",
+            (f"could not be {last.kind}" if failed else last.kind, "red" if failed else "green"),
+            f" {_duration(last.ago_s)} ago by {short_task(task.task)}{'' if failed else how}",
+        )
+    ]
+
+
 def _sessions(snapshot: Snapshot, width: int, most: int | None) -> list[Part]:
     wide = width >= WIDE
     columns = ["session", "master", "~client", ">age", ">nodes", ">steps"]
@@ -194,10 +214,16 @@ def _containers(snapshot: Snapshot, most: int | None) -> list[Part]:
     return _table("Containers", columns, rows, most)
 
 
-def _variables(snapshot: Snapshot, most: int | None) -> list[Part]:
-    columns = ["task", "~variable", "dtype", "~shape", ">bytes"]
+def _variables(snapshot: Snapshot, most: int | None, most_updated: bool = False) -> list[Part]:
+    """The largest first; most_updated: those alone that are updated, the most first."""
+    columns = ["task", "~variable", "dtype", "~shape", ">bytes", ">updates", ">updates/s"]
+    per_s = snapshot.updates
     found = [(task, each) for task, each in snapshot.resources if is_variable(each)]
-    found.sort(key=lambda pair: -pair[1].bytes)
+    if most_updated:
+        found = [pair for pair in found if per_s.get(queue_key(*pair))]
+        found.sort(key=lambda pair: -per_s[queue_key(*pair)])
+    else:
+        found.sort(key=lambda pair: -pair[1].bytes)
     rows: list[Row] = []
     for task, variable in found:
         shape = shape_of(variable)
@@ -210,7 +236,9 @@ def _variables(snapshot: Snapshot, most: int | None) -> list[Part]:
         if not variable.initialized:
             size = line(("uninitialized", "yellow"))
         dtype = dtypes.as_dtype(variable.dtype).name
-        rows.append([short_task(task.task), _name(variable), dtype, text, size])
+        made = per_s.get(queue_key(task, variable))
+        updates = [_thousands(variable.updates, 1000, _UNITS), "" if made is None else _rate(made)]
+        rows.append([short_task(task.task), _name(variable), dtype, text, size, *updates])
     return _table("Variables", columns, rows, most)
 
 
@@ -265,6 +293,26 @@ def _others(snapshot: Snapshot, most: int | None) -> list[Part]:
         if not is_queue(each) and not is_variable(each) and not is_iterator(each)
     ]
     return _table("Others", columns, rows, most)
+
+
+def _checkpoints(snapshot: Snapshot, most: int | None) -> list[Part]:
+    """The latest first."""
+    columns = ["task", "", "~checkpoint", ">tensors", ">bytes", ">took", ">ago"]
+    found = [(task, each) for task in snapshot.tasks for each in task.checkpoint]
+    found.sort(key=lambda pair: pair[1].ago_s)
+    rows: list[Row] = [
+        [
+            short_task(task.task),
+            line((f"not {each.kind}", "red")) if each.error else each.kind,
+            each.prefix,
+            str(each.tensors),
+            bytes_of(each.bytes),
+            duration_of(each.took_s),
+            _duration(each.ago_s),
+        ]
+        for task, each in found
+    ]
+    return _table("Checkpoints", columns, rows, most)
 
 
 def blocked(steps: Sequence[BlockedStep], most: int | None) -> list[Part]:
@@ -351,7 +399,7 @@ def _moves(rates: Rates | None) -> float:
 def _rate(per_s: float) -> str:
     if per_s < 10:
         return f"{per_s:.1f}"
-    return _thousands(per_s, 1000, ("", "k", "M", "G"))
+    return _thousands(per_s, 1000, _UNITS)
 
 
 def bytes_of(count: int) -> str:

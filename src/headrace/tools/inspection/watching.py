@@ -16,6 +16,7 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.serve.observe.blocked import BlockedStep
 from headrace.tools.inspection.snapshot import Observer, QueueKey, Snapshot, is_queue, queue_key
+from headrace.tools.inspection.tables import bytes_of, duration_of, short_task
 
 COUNT_FOR_S: Final = 15.0
 """How long tasks go on counting steps when nobody looks any more."""
@@ -27,6 +28,8 @@ LONG_S: Final = 10.0
 
 UP, SLOW, GONE, OTHER = "up", "slow", "gone", "cannot say"
 _QUANTILES: Final = (0.5, 0.95, 0.99)
+_SHARE: Final = 1 / 200
+"""Of a processor of a task, which looks at it may take by its own account; what passes the messages is not in that."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,12 @@ class TaskFigures:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that has happened.  at_s: Unix time."""
+    """Something that has happened.  at_s: Unix time.  task: to which, in short, if to one."""
 
     at_s: float
     kind: str
     text: str
+    task: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,12 @@ class Watcher:
         self._latest: View | None = None
         self._restarts: dict[str, int] = {}
         self._starts: dict[str, int] = {}
+        self._checkpoints: dict[tuple[str, int], int] = {}  # of each start, the last one told
         self._told: set[tuple[str, int, str]] = set()
 
     def look(self) -> View:
         """What there is now.  Raises CommandError as `Observer.look`."""
-        return self.add(self._observer.look(COUNT_FOR_S), time.time())
+        return self.add(self._observer.look(COUNT_FOR_S + self.pause_s(0.0)), time.time())
 
     def add(self, snapshot: Snapshot, at_s: float) -> View:
         """A look that has been taken."""
@@ -136,6 +141,13 @@ class Watcher:
         self.events.extend(happened)
         self._latest = View(snapshot, at_s, figures, steps, point, tuple(happened))
         return self._latest
+
+    def pause_s(self, interval_s: float) -> float:
+        """How long to wait for the next look: the interval, or longer where the cluster has so much to tell that
+        watching it would cost it too much.
+        """
+        tasks = [] if self._latest is None else self._latest.snapshot.tasks
+        return max(interval_s, max((task.told_in_s for task in tasks), default=0.0) / _SHARE)
 
     def _figures(
         self, task: pb.TaskState, before: pb.TaskState | None, passed_s: float
@@ -170,6 +182,9 @@ class Watcher:
         for task in before.values():
             if task.incarnation:
                 self._starts.setdefault(task.task, task.incarnation)
+                start = task.task, task.incarnation
+                last = max((each.number for each in task.checkpoint), default=0)
+                self._checkpoints.setdefault(start, last)
         for task in snapshot.tasks:
             yield from self._of_task(task, before.get(task.task), at_s)
         yield from _of_sessions(snapshot, earlier.snapshot, at_s)
@@ -188,11 +203,20 @@ class Watcher:
         self._starts[name] = task.incarnation
         if start is not None and start != task.incarnation:
             self._restarts[name] = self._restarts.get(name, 0) + 1
-            yield Event(
-                at_s, "restarted", f"{name} was restarted: its variables and queues are new"
-            )
+            text = f"{name} was restarted: its variables and queues are new"
+            yield Event(at_s, "restarted", text, short_task(name))
         elif before is not None and before.silent:
             yield Event(at_s, UP, f"{name} answers again")
+        yield from self._of_checkpoints(task, at_s)
+
+    def _of_checkpoints(self, task: pb.TaskState, at_s: float) -> Iterator[Event]:
+        start = task.task, task.incarnation
+        told = self._checkpoints.get(start, 0)
+        for each in task.checkpoint:
+            if each.number > told:
+                self._checkpoints[start] = each.number
+                text = f"{task.task} {_said_of(each)}"
+                yield Event(at_s - each.ago_s, each.kind, text, short_task(task.task))
 
     def _of_steps(self, blocked: Sequence[BlockedStep], at_s: float) -> Iterator[Event]:
         long = {(s.session, s.step, s.node): s for s in blocked if s.waited_s >= LONG_S}
@@ -206,6 +230,15 @@ class Watcher:
 
     def __exit__(self, *exc: object) -> None:
         self._observer.__exit__()
+
+
+def _said_of(record: pb.CheckpointRecord) -> str:
+    """What has become of a checkpoint, in words."""
+    if record.error:
+        return f"failed with {record.prefix}: it was to be {record.kind}; {record.error}"
+    took = duration_of(record.took_s)
+    tensors = f"{record.tensors} tensor{'' if record.tensors == 1 else 's'}"
+    return f"{record.kind} {record.prefix}: {tensors}, {bytes_of(record.bytes)}, in {took}"
 
 
 def state_of(task: pb.TaskState) -> str:

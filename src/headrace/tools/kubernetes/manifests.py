@@ -218,9 +218,9 @@ def _container(cluster: Cluster, group: str, index_at: str, jobset: bool) -> Man
         "readinessProbe": _probe(cluster, periodSeconds=10, failureThreshold=3),
     }
     if group == _PS:
-        made["startupProbe"] = _probe(cluster, periodSeconds=5, failureThreshold=60)
-        # A ps has what was learnt since the last checkpoint: it is not restarted for being slow.
-        made["livenessProbe"] = _probe(cluster, periodSeconds=30, failureThreshold=4)
+        made["startupProbe"] = _probe(cluster, "--live", periodSeconds=5, failureThreshold=60)
+        # A ps has what was learnt since the last checkpoint: it is not restarted for being slow, nor while it drains.
+        made["livenessProbe"] = _probe(cluster, "--live", periodSeconds=30, failureThreshold=4)
     resources: Manifest = {}
     if cluster.resources:
         resources["requests"] = dict(cluster.resources)
@@ -255,7 +255,11 @@ def _environment(cluster: Cluster, index_at: str) -> list[Manifest]:
     return found + [{"name": name, "value": text} for name, text in cluster.variables.items()]
 
 
-def _probe(cluster: Cluster, **times: int) -> Manifest:
-    """By `headrace health`, which takes a moment to begin and gives the server 5 s."""
-    asked = f'exec headrace health "grpc://$HEADRACE_BIND:{cluster.port}"'
+def _probe(cluster: Cluster, *options: str, **times: int) -> Manifest:
+    """By `headrace health`, which takes a moment to begin and gives the server 5 s.
+
+    After SIGTERM a server is not ready any more, and lives.
+    """
+    words = ["exec headrace health", f'"grpc://$HEADRACE_BIND:{cluster.port}"', *options]
+    asked = " ".join(words)
     return {"exec": {"command": ["sh", "-c", asked]}, "timeoutSeconds": 10, **times}

@@ -1,16 +1,18 @@
 // Numbers as people say them, and DOM elements in one call.
 
-const thousands = (value, base, units) => {
+const scaled = (value, base, units) => {
   let n = 0;
   while (value >= base && n < units.length - 1) { value /= base; n += 1; }
   return `${value.toFixed(n && value < 100 ? 1 : 0)}${units[n]}`;
 };
 
-export const bytes = (count) => thousands(count, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]);
+export const thousands = (count) => scaled(count, 1000, ["", "k", "M", "G"]);
+
+export const bytes = (count) => scaled(count, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]);
 
 export const rate = (perSecond) =>
   perSecond === null || perSecond === undefined ? "" :
-    perSecond < 10 ? perSecond.toFixed(1) : thousands(perSecond, 1000, ["", "k", "M", "G"]);
+    perSecond < 10 ? perSecond.toFixed(1) : thousands(perSecond);
 
 export const took = (seconds) => {
   if (seconds === null || seconds === undefined) return "";

@@ -1,6 +1,6 @@
 // The page: what the server's events say, shown.  All text is set as text; nothing that comes is taken for HTML.
 import { Chart } from "./charts.js";
-import { at, bytes, cells, count, duration, element, none, rate, rows, took } from "./format.js";
+import { at, bytes, cells, count, duration, element, none, rate, rows, thousands, took } from "./format.js";
 import { drawMap } from "./map.js";
 import { drawTimeline } from "./timeline.js";
 
@@ -129,12 +129,37 @@ const showVariables = (view) => {
   const wanted = byId("variable-filter").value;
   const found = view.variables.filter((each) => each.name.includes(wanted));
   rows(byId("variable-rows"), found, (each) => `${each.task} ${each.container} ${each.session} ${each.name}`,
-    (each) => element("tr", {}, element("th", { scope: "row" }, each.name), element("td"), element("td"), element("td"), element("td", { class: "number" })),
-    (row, each) => cells(row, [null, each.task, each.dtype, shapeOf(each.shape), each.initialized ? bytes(each.bytes) : "uninitialized"]));
+    (each) => element("tr", {}, element("th", { scope: "row" }, each.name), element("td"), element("td"), element("td"),
+      element("td", { class: "number" }), element("td", { class: "number" }), element("td", { class: "number" })),
+    (row, each) => cells(row, [null, each.task, each.dtype, shapeOf(each.shape), each.initialized ? bytes(each.bytes) : "uninitialized",
+      thousands(each.updates), rate(each.updates_per_s)]));
   none(byId("variable-rows"), wanted ? "none of that name" : "no variables");
   const more = view.counts.variables - view.variables.length;
-  const text = `${count(view.counts.variables, "variable")}, ${bytes(view.bytes)}${more > 0 ? `; the largest ${view.variables.length} are listed` : ""}`;
+  const text = `${count(view.counts.variables, "variable")}, ${bytes(view.bytes)}${more > 0 ? `; ${view.variables.length} are listed, the largest and those that are updated the most` : ""}`;
   if (byId("variable-count").textContent !== text) byId("variable-count").textContent = text;
+};
+
+// Checkpoints as their tasks remember them, and the restarts that somebody has seen, the latest first.
+const showCheckpoints = (view) => {
+  const done = view.checkpoints.map((each) => ({
+    ...each, key: `${each.task} ${each.number} ${each.prefix}`, failed: each.error !== null,
+    text: each.error === null ? each.prefix : `${each.prefix}: ${each.error}`,
+  }));
+  const restarts = past.events.filter((event) => event.kind === "restarted").map((event) => ({
+    at_s: event.at_s, kind: "restarted", task: event.task, key: `${event.task} ${event.at_s}`, failed: false, text: event.text,
+  }));
+  const ordered = [...done, ...restarts].sort((a, b) => b.at_s - a.at_s);
+  rows(byId("checkpoint-rows"), ordered, (each) => each.key,
+    (each) => element("tr", {}, element("td"),
+      element("td", {}, element("time", { datetime: new Date(each.at_s * 1000).toISOString() }, at(each.at_s))),
+      element("td"), element("th", { scope: "row" }),
+      element("td", { class: "number" }), element("td", { class: "number" }), element("td", { class: "number" })),
+    (row, each) => {
+      row.toggleAttribute("data-failed", each.failed);
+      const figures = each.kind === "restarted" ? ["", "", ""] : [String(each.tensors), bytes(each.bytes), took(each.took_s)];
+      cells(row, [each.failed ? `not ${each.kind}` : each.kind, null, each.task, each.text, ...figures]);
+    });
+  none(byId("checkpoint-rows"), "no checkpoint was written or read of late, and no task restarted");
 };
 
 const showOthers = (view) => {
@@ -217,6 +242,7 @@ const show = (view) => {
   showBlocked(view);
   showQueues(view);
   showVariables(view);
+  showCheckpoints(view);
   showOthers(view);
   showSessions(view);
   showEvents();
