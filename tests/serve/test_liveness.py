@@ -214,6 +214,26 @@ def test_a_peer_that_answers_loses_nothing_however_long_it_owes() -> None:
     rpcs.close()
 
 
+def test_a_peer_that_says_nothing_is_looked_for_by_its_name_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_hand = SimpleNamespace(call_at=lambda what, when: None, forget=lambda what: None)
+    monkeypatch.setattr(liveness, "_timers", lambda: by_hand)
+    peer = Silent()
+    rpcs = OutstandingRpcs("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
+    renewed: list[int] = []
+    rpcs.renew = renewed.append
+    rpcs.observed = True
+    rpcs.add("old", lambda error: None)
+    rpcs.calls = {what: (since - 60.0, call) for what, (since, call) in rpcs.calls.items()}
+    rpcs.check()
+    peer.asked[0].reject(errors.deadline_exceeded("no answer"))
+    assert renewed == []  # the thread that says so may be the connection's own
+    rpcs.check()
+    assert renewed == [0]
+    rpcs.close()
+
+
 @dataclass(frozen=True)
 class Asked:
     """A call to that start of a server."""
