@@ -189,7 +189,8 @@ def interrupted(error: errors.OpError, info: WaitInfo | None) -> str:
 def _describe(value: Any) -> str:
     if isinstance(value, Variable):
         value = value.array
-    if hasattr(value, "dtype") and hasattr(value, "shape"):  # of whichever device
+    is_array = hasattr(value, "dtype") and hasattr(value, "shape")  # of whichever device
+    if is_array and not isinstance(value, Resource):
         kind = "string" if value.dtype == object else str(value.dtype).rpartition(".")[2]
         return f"{kind}[{','.join(map(str, value.shape))}]"
     return type(value).__name__
