@@ -51,7 +51,8 @@ def test_who_says_nothing_is_given_up_at_the_deadline() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         code, out, err = run(f"127.0.0.1:{silent.getsockname()[1]}", "--deadline", "0.2")
     assert (code, out) == (ExitCode.FAILED, "")
-    assert "has not answered for 0.2 s" in err
+    # Which of both is found out first depends on how long a connection takes.
+    assert "has not answered for 0.2 s" in err or "nothing is answered" in err
 
 
 def test_a_secret_is_shown_and_a_wrong_one_is_the_reason(
