@@ -97,6 +97,7 @@ class Wanted:
         return given
 
     def shape_list(self) -> list[TensorShape]:
+        """Of the dense features, in order."""
         return list(self.shapes.values())
 
 

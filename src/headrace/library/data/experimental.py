@@ -166,6 +166,10 @@ def copy_to_device(target_device: Any, source_device: Any = "/cpu:0") -> Transfo
 
 
 def directed(selector: Dataset, datasets: Sequence[Dataset], stop: bool) -> Dataset:
+    """Elements of `datasets`, of which `selector` names the next one.  Raises TypeError if they differ in structure.
+
+    stop: the first dataset that ends, ends it; else others go on.
+    """
     structure = datasets[0]._structure
     for number, each in enumerate(datasets[1:], 1):
         try:

@@ -346,6 +346,7 @@ def specificity_at_sensitivity(
 
 
 def check_share(name: str, value: float) -> None:
+    """Raise ValueError unless the argument `name` is between 0 and 1."""
     if not 0 <= value <= 1:
         raise ValueError(
             f"`{name}` must be in the range [0, 1]. Currently, `{name}` got {value:f}."

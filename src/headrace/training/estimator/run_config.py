@@ -309,67 +309,82 @@ class RunConfig:
 
     @property
     def model_dir(self) -> str | None:
-        """See `__init__`, as of all that follow."""
+        """Where checkpoints and events are written; None: the Estimator says it."""
         return self._model_dir
 
     @property
     def tf_random_seed(self) -> int | None:
+        """The graph's seed; None: another one each time."""
         return self._tf_random_seed
 
     @property
     def save_summary_steps(self) -> int | None:
+        """Summaries are written every so many steps; None: never."""
         return self._save_summary_steps
 
     @property
     def save_checkpoints_steps(self) -> int | None:
+        """A checkpoint is saved every so many steps; None: by time, or never."""
         return self._save_checkpoints_steps
 
     @property
     def save_checkpoints_secs(self) -> float | None:
+        """A checkpoint is saved every so many seconds; None: by steps, or never."""
         return self._save_checkpoints_secs
 
     @property
     def session_config(self) -> pb.ConfigProto | None:
+        """The ConfigProto of its sessions."""
         return self._session_config
 
     @property
     def keep_checkpoint_max(self) -> int | None:
+        """How many of the latest checkpoints are kept; None or 0: all."""
         return self._keep_checkpoint_max
 
     @property
     def keep_checkpoint_every_n_hours(self) -> float | None:
+        """One is kept for good for every so many hours of training."""
         return self._keep_checkpoint_every_n_hours
 
     @property
     def log_step_count_steps(self) -> int | None:
+        """Steps per second are logged every so many steps; None: never."""
         return self._log_step_count_steps
 
     @property
     def train_distribute(self) -> None:
+        """None: there are no strategies."""
         return self._train_distribute
 
     @property
     def eval_distribute(self) -> None:
+        """See `train_distribute`."""
         return self._eval_distribute
 
     @property
     def device_fn(self) -> Callable[[Any], str] | None:
+        """(an operation) -> its device; None: TensorFlow's, with variables on the parameter servers."""
         return self._device_fn
 
     @property
     def protocol(self) -> str | None:
+        """That of the servers, "grpc"; None is the same."""
         return self._protocol
 
     @property
     def experimental_max_worker_delay_secs(self) -> float | None:
+        """At most so many seconds does a worker wait before it begins; None: as TensorFlow."""
         return self._experimental_max_worker_delay_secs
 
     @property
     def session_creation_timeout_secs(self) -> float | None:
+        """Seconds that a session is waited for at most."""
         return self._session_creation_timeout_secs
 
     @property
     def checkpoint_save_graph_def(self) -> bool:
+        """Whether a checkpoint has the graph beside it."""
         return self._checkpoint_save_graph_def
 
 
