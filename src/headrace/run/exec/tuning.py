@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Any, Final
 
 from headrace.run.exec.fused import FusedKernel, compiler
@@ -89,7 +88,7 @@ class Tuner:
         return found
 
     def _decide(self, run: Run) -> None:
-        if self._measures and median(self._trials) > _WORTH * median(self._plain):
+        if self._measures and _median(self._trials) > _WORTH * _median(self._plain):
             self._give_up()
             return
         assert self._other is not None
@@ -102,3 +101,8 @@ class Tuner:
         """For good; also of a form that was chosen, and keeps meeting shapes that it is not compiled for."""
         self._other = self.chosen = None
         self.over = True
+
+
+def _median(times: Sequence[float]) -> float:
+    """Without the standard library's module, which takes longer to import than most steps of a program."""
+    return sorted(times)[len(times) // 2]
