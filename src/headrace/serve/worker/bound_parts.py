@@ -2,8 +2,8 @@
 
 One that does nothing but read small variables takes no time in which it could be ended, so its steps are not booked: it
 is answered out of the variables, as long as those, the partition, its session and the task are as they were.  So it is
-with one that changes a scalar by a constant; instead of being booked it holds a lock of its session, for which those
-wait that end the session's steps.
+with one that changes a scalar by a constant; instead of being booked it holds the variable's lock, for which those wait
+that end the session's steps.
 Called by: serve.worker.worker.  Threads: any.
 """
 
@@ -153,8 +153,7 @@ class BoundChange(ChangesAgain):
         self._log = worker.log
         self._registered = registered
         self._session = registered.session
-        change_lock = registered.session.change_lock
-        self._begin, self._end = change_lock.acquire, change_lock.release
+        registered.session.changed.add(variable)
         self._leaving = registered.session.leaving
         self._direct = direct != 0
         self._resources = registered.session.runtime.resources
@@ -178,7 +177,10 @@ class BoundChange(ChangesAgain):
 
     def contents(self) -> bytes | None:
         """See `AtOnce`.  One function: each more touches as much memory as the change."""
-        if not self._begin(False):
+        of_numbers, variable = self._of_numbers, self._variable
+        if of_numbers is None:
+            return self._by_kernel()
+        if not self._take(False):
             return None
         try:
             if (
@@ -190,46 +192,54 @@ class BoundChange(ChangesAgain):
                 or not self._log.off
             ):
                 return None
-            of_numbers, variable = self._of_numbers, self._variable
-            if of_numbers is None:
-                return self._by_kernel()
-            if not self._take(False):
+            number = variable.number
+            if number is None or variable.is_read():
                 return None
-            try:
-                number = variable.number
-                if number is None or variable.is_read():
-                    return None
-                if variable.array is not self._array:
-                    self._have(variable.array)
-                number[()] = of_numbers(number[()], self._operand)
-                variable.updates += 1
-                meter = self._worker.meter
-                if meter is not None and not meter.tick() & NOW_AND_THEN:
-                    meter.check()
-                return self._read()
-            except ValueError:  # an integer that is too large: nothing has been changed
-                return None
-            finally:
-                self._give_back()
+            if variable.array is not self._array:
+                self._have(variable.array)
+            number[()] = of_numbers(number[()], self._operand)
+            variable.updates += 1
+            meter = self._worker.meter
+            if meter is not None and not meter.tick() & NOW_AND_THEN:
+                meter.check()
+            return self._read()
+        except ValueError:  # an integer that is too large: nothing has been changed
+            return None
         finally:
-            self._end()
+            self._give_back()
 
     def _have(self, array: Any) -> None:
         """Read that one from now on."""
         self._array, self._read = array, array.tobytes if self._gives else bytes
 
     def _by_kernel(self) -> bytes | None:
+        """What takes the variable's lock by itself."""
         variable = self._variable
-        before = variable.array
-        if before is None or before.ndim:
+        if not self._session.change_lock.acquire(blocking=False):
             return None
-        was = suppress_warnings()
         try:
-            self._kernel(variable, self._operand)
-        except Exception:  # of an assignment that has not been made: the general way says the same
-            return None
+            before = variable.array
+            if (
+                self._worker.turns_away is not None
+                or not self.holds()
+                or self._leaving.any
+                or (self._direct and self._session.direct_over is not None)
+                or not self._log.off
+                or before is None
+                or before.ndim
+            ):
+                return None
+            was = suppress_warnings()
+            try:
+                self._kernel(variable, self._operand)
+            except (
+                Exception
+            ):  # of an assignment that has not been made: the general way says the same
+                return None
+            finally:
+                restore_warnings(was)
         finally:
-            restore_warnings(was)
+            self._session.change_lock.release()
         meter = self._worker.meter
         if meter is not None and not meter.tick() & NOW_AND_THEN:
             meter.check()

@@ -9,6 +9,7 @@ Called by: serve.worker.worker.  Threads: any.
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from headrace.run.exec.kernel import Memos, Runtime
 from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.readers.files import Files
 from headrace.run.state.resources import ResourceManager
+from headrace.run.state.variable import Variable
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.connect.peers import Peers
 from headrace.serve.observe.legacy_clients import LegacyClient
@@ -42,7 +44,8 @@ class WorkerSession:
 
     direct_over: why steps that its client asks for by itself are refused; None: they are not.
     leaving: its steps that were given up; those that come wait for them.
-    change_lock: held by steps that change something at once, and are not booked (`serve.worker.bound_parts`).
+    changed: variables whose locks are held by steps that change them at once, and are not booked
+    (`serve.worker.bound_parts`); change_lock: held by those that have to leave the variable's to its kernel.
     master: the task whose session it is, as far as that is known.
     """
 
@@ -66,6 +69,7 @@ class WorkerSession:
         )
         self.direct_over: pb.ErrorDetail | None = None
         self.leaving = CancelledSteps()
+        self.changed: weakref.WeakSet[Variable] = weakref.WeakSet()
         self.change_lock = threading.Lock()
         self.master = ""
         self._shared = True, True
@@ -104,8 +108,9 @@ class WorkerSession:
 
     def wait_for_changes(self) -> None:
         """Return when what its steps change at once, and have begun, is changed."""
-        with self.change_lock:
-            pass
+        for lock in (self.change_lock, *[variable.lock for variable in list(self.changed)]):
+            with lock:
+                pass
 
     def close(self) -> None:
         """Forget what is the session's own."""
