@@ -5,9 +5,7 @@ Called by: Python.  Exit codes: see tools.commands.ExitCode.
 
 from __future__ import annotations
 
-import sys
-
-from headrace.tools.main import main
+from headrace.tools.main import process
 
 if __name__ == "__main__":
-    sys.exit(main())
+    process()

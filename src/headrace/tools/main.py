@@ -7,9 +7,12 @@ Exit codes: see commands.ExitCode.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from headrace.tools import explain as _explain  # noqa: F401  (registers its command)
 from headrace.tools import health as _health  # noqa: F401  (registers its command)
@@ -101,5 +104,21 @@ def _run(command: Command, arguments: list[str], streams: Streams) -> int:
         return error.code
 
 
+def process() -> NoReturn:
+    """`main` as the whole of a process, which ends with its exit code.
+
+    One that was interrupted ends here: an interrupt that comes again while the interpreter winds up would end it by
+    SIGINT, with another status.
+    """
+    code = main()
+    if code > 128:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    process()
