@@ -42,6 +42,7 @@ class CancelsCalls:
             session = self._sessions.get(handle)
             if session is not None and session.direct_over is None:
                 session.direct_over = to_detail(over)
+                session.wait_for_changes()
         left: set[WorkerSession] = set()
         for step, kind in list(self._running.items()) if closed else ():
             if kind.session.handle in closed:

@@ -150,6 +150,7 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
                     del self._graphs[handle]
         if session is not None:
             session.direct_over = reason
+            session.wait_for_changes()
             for step, kind in list(self._running.items()):
                 if kind.session is session:
                     step.cancel(from_detail(reason))
@@ -289,17 +290,17 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
 
     def end_direct(self, request: pb.EndDirectRequest, scope: Scope) -> pb.EndDirectResponse:
         """Refuse steps that a session's client asks for itself; returns when none of the session's runs."""
-        with self._idle:
-            session = self._sessions.get(request.session_handle)
-            if session is not None:
-                session.direct_over = request.reason
+        session = self._sessions.get(request.session_handle)
+        if session is not None:
+            session.direct_over = request.reason
+            session.wait_for_changes()
+            with self._idle:
                 self._wait_for_steps(session, scope)
         return pb.EndDirectResponse()
 
     def _wait_for_steps(self, session: WorkerSession, scope: Scope) -> None:
         """Return when none of a session's is under way; the lock is held.  Raises the scope's error."""
         self._awaited = True
-        session.wait_for_changes()
         scope.wait_for(
             self._idle,
             lambda: all(kind.session is not session for kind in list(self._running.values())),
@@ -554,8 +555,10 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
             self._refusing = error
             self.turns_away = self._closed or error
             self._awaited = True
-            for session in self._sessions.values():
-                session.wait_for_changes()
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            session.wait_for_changes()
+        with self._idle:
             scope.wait_for(self._idle, lambda: not self._running, "the steps to end")
 
     def close(self, error: errors.OpError) -> None:
