@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -208,3 +209,32 @@ def test_a_lifeline_tells_a_child_whose_parent_was_killed() -> None:
     assert process.stdout.read() == "lost True\n"  # the end of file: the grandchild has ended too
     process.wait()
     process.stdout.close()
+
+
+INTERRUPTED_IN_TEXT = """
+from headrace.tools import main
+
+def interrupted():
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        print("caught")
+    return 143
+
+main.main = interrupted
+main.process()
+"""
+
+
+def test_a_process_that_was_interrupted_in_executed_text_ends_with_its_own_code(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED_IN_TEXT)
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (143, "caught\n", "")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, TextIO
@@ -107,12 +106,11 @@ def _run(command: Command, arguments: list[str], streams: Streams) -> int:
 def process() -> NoReturn:
     """`main` as the whole of a process, which ends with its exit code.
 
-    One that was interrupted ends here: an interrupt that comes again while the interpreter winds up would end it by
-    SIGINT, with another status.
+    An interpreter that runs a module (`-m`) ends itself by SIGINT if KeyboardInterrupt has ever come out of text that
+    was executed, as where an import makes a dataclass, even if it was caught: so one that was interrupted ends here.
     """
     code = main()
     if code > 128:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
