@@ -16,7 +16,7 @@ def test_both_halves_are_counted_and_the_mean_is_the_cost(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """For so short a time it is chance; whether it is little is for who measures."""
-    short = ["--seconds", "2", "--settle", "0", "--most", "1000"]
+    short = ["--seconds", "1", "--settle", "0", "--most", "1000"]
     assert main(["updates", "training", "--by", "top", *short]) == 0
     assert main(["updates", "--by", "page", *short]) == 0
     out = capsys.readouterr().out

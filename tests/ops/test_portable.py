@@ -18,8 +18,21 @@ from tests.support.toy_device import ToyDevice, toy_devices
 
 NAMES = sorted(array_kernels())
 MOST = 24
-SELDOM_FIT = {"OneHot", "SparseSoftmaxCrossEntropyWithLogits"}
-"""Ops of which hardly any operands fit that are drawn: a test below, and the model of tests/plan/test_devices.py."""
+SELDOM_FIT = {
+    "AvgPool3DGrad",
+    "Conv2DBackpropInput",
+    "Conv3DBackpropInputV2",
+    "DepthwiseConv2dNativeBackpropFilter",
+    "DepthwiseConv2dNativeBackpropInput",
+    "MaxPool3DGrad",
+    "MaxPoolGrad",
+    "OneHot",
+    "SparseSoftmaxCrossEntropyWithLogits",
+}
+"""Ops of which hardly any operands fit that are drawn.
+
+A test below, test_portable_windows.py, and the model of tests/plan/test_devices.py have some.
+"""
 ON_HOST_ALONE = {"string"}  # dtypes, of which such a device has none
 
 

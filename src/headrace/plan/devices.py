@@ -132,7 +132,7 @@ def kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
     """
     kernel = array_kernels()[op.type]
     attrs = {name: op.attrs[name] for name in kernel.attrs if name in op.attrs}
-    there = device.bound(functools.partial(kernel.function, device.xp, **attrs))
+    there = device.bound(functools.partial(kernel.function_for(device.xp), device.xp, **attrs))
     spec, count = op.spec, len(op.inputs)
     assert spec is not None
     here, single = bound_kernel(op, spec), spec.single_output

@@ -135,7 +135,9 @@ class _Fusing:
             return False
         op, values = instr.op, self._values
         kernel = array_kernel(op)
-        if kernel is None or MAY_WAIT in op.traits or op in self._step.request.placed:
+        if kernel is None or kernel.alone or MAY_WAIT in op.traits:
+            return False
+        if op in self._step.request.placed:
             return False
         if not _numeric(op):
             return False

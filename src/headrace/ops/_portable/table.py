@@ -8,39 +8,64 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_FILES: Final = ("elementwise", "reductions", "shapes", "products", "activations")
+_FILES: Final = (
+    "elementwise",
+    "reductions",
+    "shapes",
+    "products",
+    "activations",
+    "convolutions",
+    "pooling",
+    "normalization",
+)
 
 
 class ArrayKernel:
     """A function of (xp, inputs…), whose keyword-only parameters are attrs.
 
     host: places of inputs that stay in the host's memory, such as shapes and axes; -1 is the last one.  reals: it is
-    for floating point numbers alone; others are computed on the host.
+    for floating point numbers alone; others are computed on the host.  alone: it is no part of the programs that XLA
+    makes of steps for processors, where NumPy's is quicker.  attrs: those that it takes, where its parameters do not
+    say so.  with_jax: what stands in for it where `xp` is jax.numpy.
     """
 
-    def __init__(self, function: Callable[..., Any], host: Iterable[int], reals: bool) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        host: Iterable[int],
+        reals: bool,
+        alone: bool,
+        attrs: Sequence[str],
+    ) -> None:
         self.function = function
         self.host = frozenset(host)
         self.reals = reals
+        self.alone = alone
+        self.attrs = tuple(attrs) or _keywords(function)
+        self.with_jax: Callable[..., Any] | None = None
+
+    def function_for(self, xp: Any) -> Callable[..., Any]:
+        """That of (xp, inputs…) for such a namespace."""
+        if self.with_jax is not None and getattr(xp, "__name__", "") == "jax.numpy":
+            return self.with_jax
+        return self.function
 
     def on_host(self, place: int, count: int) -> bool:
         """Whether the input at a place, of so many, stays with the host."""
         return place in self.host or place - count in self.host
 
-    @cached_property
-    def attrs(self) -> tuple[str, ...]:
-        """Names of the attrs that it takes."""
-        parameters = inspect.signature(self.function).parameters.values()
-        return tuple([each.name for each in parameters if each.kind is each.KEYWORD_ONLY])
+
+def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    return tuple([each.name for each in parameters if each.kind is each.KEYWORD_ONLY])
 
 
 _kernels: dict[str, ArrayKernel] = {}
@@ -83,7 +108,12 @@ _loaded = False
 
 
 def arrays(
-    *names: str, host: Iterable[int] = (), reals: bool = False, alike: bool = False
+    *names: str,
+    host: Iterable[int] = (),
+    reals: bool = False,
+    alike: bool = False,
+    alone: bool = False,
+    attrs: Sequence[str] = (),
 ) -> Callable[[F], F]:
     """Decorator: the array kernel of ops; see `ArrayKernel`.  alike: of inputs of one shape alone."""
 
@@ -91,7 +121,18 @@ def arrays(
         kernel = _of_alike(function) if alike else function
         for name in names:
             assert name not in _kernels, f"op {name} has two array kernels"
-            _kernels[name] = ArrayKernel(kernel, host, reals)
+            _kernels[name] = ArrayKernel(kernel, host, reals, alone, attrs)
+        return function
+
+    return decorate
+
+
+def with_jax(*names: str) -> Callable[[F], F]:
+    """Decorator: what stands in for the array kernels of ops where JAX has something better."""
+
+    def decorate(function: F) -> F:
+        for name in names:
+            _kernels[name].with_jax = function
         return function
 
     return decorate
