@@ -5,6 +5,7 @@ It counts what is copied to and from it, and what it computes.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,11 +17,12 @@ import numpy as np
 from headrace.run.devices import table
 from headrace.run.devices.device import NUMBERS, Device
 
+LARGE = 4
 DEVICES = ("device1", "device2")
 
 
 class ToyDevice(Device):
-    """One of two; `counts` has "put", "get" and "kernel"."""
+    """One of two; `counts` has "put", "get" and "kernel", `large` the copies of more than LARGE elements."""
 
     xp = array_api_strict
     dtypes = NUMBERS - {"float16"}
@@ -30,18 +32,21 @@ class ToyDevice(Device):
     def __init__(self, number: int, type: str = "TOY") -> None:
         self.type = type
         self.counts: Counter[str] = Counter()
+        self.large: Counter[str] = Counter()
         self._place = array_api_strict.Device(DEVICES[number])
 
     def put(self, value: Any) -> Any:
         """See `Device`."""
         assert isinstance(value, np.ndarray | np.generic), type(value)
         self.counts["put"] += 1
+        self.large["put"] += np.size(value) > LARGE
         return array_api_strict.asarray(np.array(value), device=self._place)
 
     def get(self, value: Any) -> Any:
         """See `Device`."""
         assert value.device == self._place
         self.counts["get"] += 1
+        self.large["get"] += math.prod(value.shape) > LARGE
         host = array_api_strict.Device("CPU_DEVICE")
         return np.array(np.asarray(value.to_device(host)))
 

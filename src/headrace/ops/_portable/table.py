@@ -25,6 +25,9 @@ _FILES: Final = (
     "convolutions",
     "pooling",
     "normalization",
+    "identities",
+    "scattering",
+    "rearranging",
 )
 
 
