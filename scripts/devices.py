@@ -1,4 +1,4 @@
-"""Write the table of docs/devices.md: the ops that have a kernel for every device.
+"""Write the table of docs/devices.md: the ops that have a kernel for devices other than CPUs.
 
 Run after adding an array kernel: ``.venv/bin/python scripts/devices.py``.  A test compares the page with the code.
 """
@@ -11,10 +11,10 @@ import headrace  # noqa: F401 - registers the ops
 from headrace.ops._portable.table import array_kernels
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "devices.md"
-HEADING = "## Operations with a kernel for every device\n\n"
+HEADING = "## Operations with a kernel for other devices\n\n"
 HEAD = """\
-| op | dtypes | inputs that stay with the host |
-|---|---|---|
+| op | on | dtypes | inputs that stay with the host |
+|---|---|---|---|
 """
 
 
@@ -25,7 +25,8 @@ def table() -> str:
         kinds = "floating and complex" if kernel.reals else "numbers and bool"
         places = sorted(kernel.host)
         stays = ", ".join("the last" if place < 0 else f"input {place}" for place in places)
-        rows.append(f"| `{name}` | {kinds} | {stays} |\n")
+        where = "every device" if kernel.function is not None else "GPUs"
+        rows.append(f"| `{name}` | {where} | {kinds} | {stays} |\n")
     return HEAD + "".join(rows)
 
 

@@ -17,6 +17,7 @@ from tests.ops.test_operands import feeds, shown
 from tests.support.toy_device import ToyDevice, toy_devices
 
 NAMES = sorted(array_kernels())
+EVERYWHERE = [name for name in NAMES if array_kernels()[name].function is not None]
 MOST = 24
 SELDOM_FIT = {
     "AvgPool3DGrad",
@@ -77,7 +78,7 @@ def same(a: Any, b: Any) -> bool:
     return bool((a == b).all())
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - LOOKED_AT))
+@pytest.mark.parametrize("name", sorted(set(EVERYWHERE) - LOOKED_AT))
 def test_an_op_gives_the_same_on_a_device_of_another_kind(name: str, toy: ToyDevice) -> None:
     spec = OPS[name]
     if not covered(spec):

@@ -102,7 +102,7 @@ def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed
 def _computes(op: Operation, device: Device) -> bool:
     """Whether a node that is on a device is computed there."""
     kernel = array_kernel(op)
-    if kernel is None or MAY_WAIT in op.traits:
+    if kernel is None or kernel.function_for(device.xp) is None or MAY_WAIT in op.traits:
         return False
     kinds = _dtypes(op)
     return kinds <= device.dtypes and not kinds <= _IN_HOST_MEMORY
@@ -132,7 +132,9 @@ def kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
     """
     kernel = array_kernels()[op.type]
     attrs = {name: op.attrs[name] for name in kernel.attrs if name in op.attrs}
-    there = device.bound(functools.partial(kernel.function_for(device.xp), device.xp, **attrs))
+    function = kernel.function_for(device.xp)
+    assert function is not None
+    there = device.bound(functools.partial(function, device.xp, **attrs))
     spec, count = op.spec, len(op.inputs)
     assert spec is not None
     here, single = bound_kernel(op, spec), spec.single_output

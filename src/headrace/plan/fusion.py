@@ -17,7 +17,7 @@ from typing import Any, Final
 from headrace.base import errors
 from headrace.base.traits import CONST, MAY_WAIT
 from headrace.graph.graph import Operation
-from headrace.ops._portable.table import array_kernels, tracing
+from headrace.ops._portable.table import ArrayKernel, array_kernels, tracing
 from headrace.plan.devices import array_kernel
 from headrace.plan.ir import BRANCH, LOOP, NODE, Instr, Step
 from headrace.plan.nesting import closed
@@ -48,7 +48,11 @@ def _has_jax() -> bool:
 def may_pay(ops: Iterable[Operation]) -> bool:
     """Whether there are nodes enough that a group may be made of."""
     kernels = array_kernels()
-    return sum([op.type in kernels and CONST not in op.traits for op in ops]) >= FEWEST
+    return sum([_may_join(kernels.get(op.type), op) for op in ops]) >= FEWEST
+
+
+def _may_join(kernel: ArrayKernel | None, op: Operation) -> bool:
+    return kernel is not None and not kernel.alone and CONST not in op.traits
 
 
 def fuse(step: Step) -> Step:
@@ -161,11 +165,13 @@ def _build(group: Group) -> Kernel:
     steps = []
     for member in group.members:
         kernel = array_kernels()[member.op.type]
+        function = kernel.function
+        assert function is not None  # those of JAX alone are alone
         attrs = {name: member.op.attrs[name] for name in kernel.attrs if name in member.op.attrs}
         stays = [kernel.on_host(place, len(member.inputs)) for place in range(len(member.inputs))]
         steps.append(
             (
-                partial(kernel.function, **attrs) if attrs else kernel.function,
+                partial(function, **attrs) if attrs else function,
                 list(zip(group.inputs_of(member), stays, strict=True)),
                 len(member.outputs) == 1 and member.op.spec.single_output,  # type: ignore[union-attr]
             )

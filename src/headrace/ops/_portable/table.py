@@ -28,11 +28,12 @@ _FILES: Final = (
     "identities",
     "scattering",
     "rearranging",
+    "of_jax",
 )
 
 
 class ArrayKernel:
-    """A function of (xp, inputs…), whose keyword-only parameters are attrs.
+    """A function of (xp, inputs…), whose keyword-only parameters are attrs; None if JAX alone has it.
 
     host: places of inputs that stay in the host's memory, such as shapes and axes; -1 is the last one.  reals: it is
     for floating point numbers alone; others are computed on the host.  alone: it is no part of the programs that XLA
@@ -42,7 +43,7 @@ class ArrayKernel:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., Any] | None,
         host: Iterable[int],
         reals: bool,
         alone: bool,
@@ -52,11 +53,11 @@ class ArrayKernel:
         self.host = frozenset(host)
         self.reals = reals
         self.alone = alone
-        self.attrs = tuple(attrs) or _keywords(function)
+        self.attrs = tuple(attrs)
         self.with_jax: Callable[..., Any] | None = None
 
-    def function_for(self, xp: Any) -> Callable[..., Any]:
-        """That of (xp, inputs…) for such a namespace."""
+    def function_for(self, xp: Any) -> Callable[..., Any] | None:
+        """That of (xp, inputs…) for such a namespace; None if it has none."""
         if self.with_jax is not None and getattr(xp, "__name__", "") == "jax.numpy":
             return self.with_jax
         return self.function
@@ -124,7 +125,8 @@ def arrays(
         kernel = _of_alike(function) if alike else function
         for name in names:
             assert name not in _kernels, f"op {name} has two array kernels"
-            _kernels[name] = ArrayKernel(kernel, host, reals, alone, attrs)
+            taken = attrs or _keywords(kernel)
+            _kernels[name] = ArrayKernel(kernel, host, reals, alone, taken)
         return function
 
     return decorate
@@ -137,6 +139,18 @@ def with_jax(*names: str) -> Callable[[F], F]:
         for name in names:
             _kernels[name].with_jax = function
         return function
+
+    return decorate
+
+
+def of_jax(*names: str, host: Iterable[int] = (), reals: bool = True) -> Callable[[F], F]:
+    """Decorator: as `arrays`, of ops for which the array API standard has nothing, and JAX has."""
+
+    def decorate(function: F) -> F:
+        for name in names:
+            assert name not in _kernels, f"op {name} has two array kernels"
+            _kernels[name] = ArrayKernel(None, host, reals, True, _keywords(function))
+        return with_jax(*names)(function)
 
     return decorate
 
