@@ -27,7 +27,8 @@ def _strided_slice_grad(
     xp: Any, shape: Any, begin: Any, end: Any, strides: Any, dy: Any, **masks: int
 ) -> Any:
     sizes = tuple([int(size) for size in shape])
-    index = slice_index(begin, end, strides, tuple([masks[name] for name in _MASKS]))
+    first, last, ellipsis, new, shrink = [masks[name] for name in _MASKS]
+    index = slice_index(begin, end, strides, (first, last, ellipsis, new, shrink))
     like = np.broadcast_to(np.zeros((), bool), sizes)
     check(dy.shape == like[index].shape)
     cuts = _cuts(index, sizes)
