@@ -10,13 +10,13 @@ import pytest
 
 import headrace as tf
 from headrace.graph.registry import OPS
-from headrace.ops._portable.table import array_kernels
+from headrace.ops._portable.table import array_kernels, state_kernels
 from scripts import devices
 from tests.ops.operands import Recipe, covered, recipes
 from tests.ops.test_operands import feeds, shown
 from tests.support.toy_device import ToyDevice, toy_devices
 
-NAMES = sorted(array_kernels())
+NAMES = sorted(array_kernels() | state_kernels())
 MOST = 24
 SELDOM_FIT = {"OneHot", "SparseSoftmaxCrossEntropyWithLogits"}
 """Ops of which hardly any operands fit that are drawn: a test below, and the model of tests/plan/test_devices.py."""

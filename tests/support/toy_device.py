@@ -28,17 +28,18 @@ class ToyDevice(Device):
     memory_bytes = 1 << 20
 
     def __init__(self, number: int, type: str = "TOY") -> None:
+        super().__init__()
         self.type = type
         self.counts: Counter[str] = Counter()
         self._place = array_api_strict.Device(DEVICES[number])
 
-    def put(self, value: Any) -> Any:
+    def _put(self, value: Any) -> Any:
         """See `Device`."""
         assert isinstance(value, np.ndarray | np.generic), type(value)
         self.counts["put"] += 1
         return array_api_strict.asarray(np.array(value), device=self._place)
 
-    def get(self, value: Any) -> Any:
+    def _get(self, value: Any) -> Any:
         """See `Device`."""
         assert value.device == self._place
         self.counts["get"] += 1

@@ -33,12 +33,17 @@ from headrace.base.traits import (
     VARIABLE,
 )
 from headrace.graph.graph import Operation
-from headrace.ops._portable.table import ArrayKernel, array_kernels
+from headrace.graph.registry import OpSpec
+from headrace.ops._portable.table import ArrayKernel, StateKernel, array_kernels, state_kernels
 from headrace.plan.binding import bound_kernel
-from headrace.plan.ir import BRANCH, COPY, LOOP, NODE, Instr, Step, Values
+from headrace.plan.device_state import state_kernel_on
+from headrace.plan.ir import BRANCH, COPY, LOAD, LOOP, NODE, Instr, Step, Values
 from headrace.plan.nesting import closed
-from headrace.run.devices.device import HOST, NUMBERS, Device
+from headrace.run.devices.device import HOST, IN_HOST_MEMORY, NUMBERS, Device
 from headrace.run.devices.table import of_name
+from headrace.run.exec.instructions import dereference
+from headrace.run.state.on_device import OnDevice
+from headrace.run.state.variable import Variable
 
 Placed = Mapping[Operation, Device]
 """The device of each node that does not compute on the host."""
@@ -62,7 +67,6 @@ _ANYWHERE = frozenset(
 """Traits of ops that are on every device, though the host does their work."""
 _DOES_MORE = frozenset((STATEFUL, MAY_WAIT, CALLS_USER))
 _ANY_NUMBER = NUMBERS | {"bfloat16", "resource"}
-_IN_HOST_MEMORY = frozenset(("int32", "string", "resource", "variant"))
 
 
 def may_be_on(op: Operation, device: str, asked: bool) -> bool:
@@ -75,11 +79,19 @@ def may_be_on(op: Operation, device: str, asked: bool) -> bool:
         return True
     if not _dtypes(op) <= _ANY_NUMBER:
         return False
-    if array_kernel(op) is not None or not _ANYWHERE.isdisjoint(op.traits):
+    if kernel_of(op) is not None or not _ANYWHERE.isdisjoint(op.traits):
         return True
     if not (op.inputs or op.outputs or STATEFUL in op.traits):  # it is waited for, and no more
         return True
-    return asked and (DRAWS in op.traits or _DOES_MORE.isdisjoint(op.traits))
+    return asked and on_any_device(op)
+
+
+def on_any_device(what: Operation | OpSpec) -> bool:
+    """Whether nodes of numbers may be on any device, where the host does their work if nobody else can."""
+    traits = what.traits
+    return (
+        DRAWS in traits or not _ANYWHERE.isdisjoint(traits) or _DOES_MORE.isdisjoint(traits)
+    )
 
 
 def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed:
@@ -101,11 +113,25 @@ def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed
 
 def _computes(op: Operation, device: Device) -> bool:
     """Whether a node that is on a device is computed there."""
-    kernel = array_kernel(op)
+    kernel = kernel_of(op)
     if kernel is None or MAY_WAIT in op.traits:
         return False
     kinds = _dtypes(op)
-    return kinds <= device.dtypes and not kinds <= _IN_HOST_MEMORY
+    if isinstance(kernel, StateKernel):
+        kinds.discard("resource")
+        return kinds <= device.dtypes and device.keeps(_held(op))
+    return kinds <= device.dtypes and not kinds <= IN_HOST_MEMORY
+
+
+def _held(op: Operation) -> str:
+    """The name of the dtype that the variables of a node hold."""
+    kind: str = (op.attrs.get("T") or op.attrs["dtype"]).base_dtype.name
+    return kind
+
+
+def kernel_of(op: Operation) -> ArrayKernel | StateKernel | None:
+    """What a device does for a node, if it does anything."""
+    return state_kernels().get(op.type) or array_kernel(op)
 
 
 def array_kernel(op: Operation) -> ArrayKernel | None:
@@ -130,12 +156,15 @@ def kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
 
     What fails there is done again on the host, which knows what to say of it.
     """
-    kernel = array_kernels()[op.type]
+    kernel = kernel_of(op)
+    assert kernel is not None
+    assert op.spec is not None
+    if isinstance(kernel, StateKernel):
+        return state_kernel_on(op, kernel, device, bound_kernel(op, op.spec))
     attrs = {name: op.attrs[name] for name in kernel.attrs if name in op.attrs}
     there = device.bound(functools.partial(kernel.function, device.xp, **attrs))
-    spec, count = op.spec, len(op.inputs)
-    assert spec is not None
-    here, single = bound_kernel(op, spec), spec.single_output
+    count = len(op.inputs)
+    here, single = bound_kernel(op, op.spec), op.spec.single_output
     stays = [kernel.on_host(place, count) for place in range(count)]
 
     def run(*inputs: Any) -> Any:
@@ -156,11 +185,12 @@ def kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
 
 def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
     """As `kernel_on`, of arrays of the host, which it gives, too."""
-    kernel, count = array_kernels()[op.type], len(op.inputs)
+    kernel, count = kernel_of(op), len(op.inputs)
+    assert kernel is not None
     stays = [kernel.on_host(place, count) for place in range(count)]
     there = kernel_on(op, device)
     assert op.spec is not None
-    single = op.spec.single_output
+    single, stay = op.spec.single_output, kernel.stays(0)
 
     def run(*inputs: Any) -> Any:
         found = there(
@@ -169,6 +199,8 @@ def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
                 for value, with_host in zip(inputs, stays, strict=True)
             ]
         )
+        if stay:
+            return found
         return device.get(found) if single else [device.get(each) for each in found]
 
     return run
@@ -192,9 +224,13 @@ class _Copying:
     def done(self, step: Step) -> Step:
         """The step, or one inside it, with copies; what goes from one to the other is with the host."""
         elsewhere = self._wanted_elsewhere(step)
+        loads = self._loads_elsewhere(step)
         here: dict[tuple[int, Device], int] = {}
         code: list[Instr] = []
         for instr in step.code:
+            if instr in loads:
+                code.append(self._load(instr, loads[instr], here))
+                continue
             device = self._device(instr)
             if device is not HOST:
                 instr, copies = self._moved(instr, device, here, code, elsewhere)
@@ -216,7 +252,8 @@ class _Copying:
         found = set(step.results)
         for instr in step.code:
             device = self._device(instr)
-            made.update(dict.fromkeys(instr.outputs, device))
+            if device is not HOST and not self._gives_references(instr):
+                made.update(dict.fromkeys(instr.outputs, device))
             for place, value in enumerate(instr.inputs):
                 at = HOST if device is HOST or self._stays(instr, place) else device
                 if made.get(value, HOST) is not at:
@@ -224,7 +261,33 @@ class _Copying:
         return found
 
     def _stays(self, instr: Instr, place: int) -> bool:
-        return array_kernels()[instr.op.type].on_host(place, len(instr.inputs))
+        kernel = kernel_of(instr.op)
+        assert kernel is not None
+        return kernel.on_host(place, len(instr.inputs))
+
+    def _gives_references(self, instr: Instr) -> bool:
+        kernel = kernel_of(instr.op)
+        return kernel is not None and kernel.stays(0)
+
+    def _loads_elsewhere(self, step: Step) -> dict[Instr, Device]:
+        """What reads a variable for a node that computes elsewhere: it is read there."""
+        found: dict[Instr, Device] = {}
+        for instr in step.code:
+            if instr.what != LOAD or instr.kernel is not dereference:
+                continue
+            (value,) = instr.outputs
+            for user in step.facts.users(value):
+                device = self._device(user)
+                if device is not HOST and not self._stays(user, user.inputs.index(value)):
+                    found[instr] = device
+        return found
+
+    def _load(self, instr: Instr, device: Device, here: dict[tuple[int, Device], int]) -> Instr:
+        (value,) = instr.outputs
+        there = here[value, device] = self._values.new(None)
+        return instr.changed(
+            outputs=(there,), kernel=functools.partial(_value_on, device), detail=device
+        )
 
     def _moved(
         self,
@@ -241,6 +304,8 @@ class _Copying:
             for place, value in enumerate(instr.inputs)
         ]
         outputs, copies = [], []
+        if self._gives_references(instr):
+            return instr.changed(inputs=tuple(inputs)), copies
         for value in instr.outputs:
             there = here[value, device] = values.new(values.tensors[value])
             outputs.append(there)
@@ -270,6 +335,13 @@ class _Copying:
             here[key] = there
         code.append(_copy(instr, value, there, device.put))
         return there
+
+
+def _value_on(device: Device, value: Any) -> Any:
+    """What a variable holds, or another value, as an array of the device."""
+    if isinstance(value, OnDevice) and value.device is device:
+        return value.there()
+    return device.put(value.require() if isinstance(value, Variable) else value)
 
 
 def _copy(instr: Instr, given: int, made: int, kernel: Callable[[Any], Any]) -> Instr:

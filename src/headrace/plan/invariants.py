@@ -74,12 +74,15 @@ def check_loaded(before: Step, after: Step) -> None:
 def check_copies(before: Step, after: Step) -> None:
     """No instruction but copies takes what is on another device than its own."""
     check_values(before, after)
-    placed = after.request.placed
+    placed, refers = after.request.placed, after.values.references
     where: dict[int, object] = {}
     for instr in instrs(after.code):
         here = placed.get(instr.op) if instr.what == NODE else None
+        if instr.what == LOAD:  # of what is read on a device
+            here = instr.detail
         if instr.what != COPY:
-            where.update(dict.fromkeys(instr.outputs, here))
+            gives = None if refers.issuperset(instr.outputs) else here
+            where.update(dict.fromkeys(instr.outputs, gives))
             for value in instr.inputs:
                 there = where.get(value)
                 assert there is None or there is here, f"{instr.op.name!r} takes what is elsewhere"

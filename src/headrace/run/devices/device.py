@@ -1,13 +1,15 @@
 """Device: where arrays are, and the array namespace that computes with them.
 
-What steps share, feed, fetch, send and keep is in the host's memory, as NumPy's arrays.  A device that is not the host
-has arrays of its own: `put` makes one of a host's, `get` a host's of one.
-Called by: plan (places nodes, inserts copies), run.devices.table.  Threads: any.
+What steps feed, fetch, send and hand on is in the host's memory, as NumPy's arrays.  A device that is not the host
+has arrays of its own: `put` makes one of a host's, `get` a host's of one.  An array of a device is never changed, so
+that who has it may keep it; variables that live there have another one after each update (`run.state.on_device`).
+Called by: plan (places nodes, inserts copies), run.devices.table, run.state.  Threads: any.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Set
 from typing import Any, Final
 
@@ -17,6 +19,8 @@ NUMBERS: Final[frozenset[str]] = frozenset(
     "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64 complex128".split()
 )
 """Names of the dtypes that the array API standard has, and half."""
+IN_HOST_MEMORY: Final[frozenset[str]] = frozenset(("int32", "string", "resource", "variant"))
+"""Names of dtypes that stay with the host wherever their nodes are placed: shapes, counts, text and handles."""
 
 
 class Device(ABC):
@@ -24,6 +28,7 @@ class Device(ABC):
 
     type: as in device names.  xp: its array namespace.  memory_bytes: as reported to whoever lists devices.
     description: of the hardware, likewise.  dtypes: names of those that its arrays may have.
+    transfers: how many arrays were "put" there and "got" from there so far, and how many bytes ("put bytes", …).
     """
 
     type: str
@@ -32,13 +37,30 @@ class Device(ABC):
     description: str = ""
     dtypes: Set[str] = NUMBERS
 
-    @abstractmethod
+    def __init__(self) -> None:
+        self.transfers: Counter[str] = Counter()
+
     def put(self, value: Any) -> Any:
         """An array of the device that holds what one of the host does now; a copy."""
+        found = self._put(value)
+        self.transfers["put"] += 1
+        self.transfers["put bytes"] += getattr(value, "nbytes", 0)
+        return found
 
-    @abstractmethod
     def get(self, value: Any) -> Any:
         """An array of the host that holds what one of the device does; the caller's own."""
+        found = self._get(value)
+        self.transfers["got"] += 1
+        self.transfers["got bytes"] += found.nbytes
+        return found
+
+    @abstractmethod
+    def _put(self, value: Any) -> Any:
+        """See `put`."""
+
+    @abstractmethod
+    def _get(self, value: Any) -> Any:
+        """See `get`."""
 
     def is_final(self, error: Exception) -> bool:
         """Whether a kernel's failure is the device's, so that the host is not to be asked."""
@@ -47,6 +69,18 @@ class Device(ABC):
     def bound(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """`kernel`, a function of the device's arrays, so that it computes here."""
         return kernel
+
+    def program(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """As `bound`, of a function that does nothing but compute, and may be compiled for what it is given."""
+        return self.bound(function)
+
+    def keeps(self, dtype: str) -> bool:
+        """Whether variables of a dtype, by name, that are placed here live here."""
+        return dtype in self.dtypes and dtype not in IN_HOST_MEMORY
+
+    def bytes_held(self) -> int | None:
+        """What the arrays of this process take of its memory; None: nobody counts."""
+        return None
 
 
 class Host(Device):
@@ -62,6 +96,13 @@ class Host(Device):
     def get(self, value: Any) -> Any:
         """See `Device`."""
         return value
+
+    _put = put
+    _get = get
+
+    def keeps(self, dtype: str) -> bool:
+        """See `Device`."""
+        return True
 
 
 HOST: Final = Host()
