@@ -1,6 +1,7 @@
 """Write the tables of docs/devices.md: where each op is computed.
 
-Run after adding an array kernel or an op: ``.venv/bin/python scripts/devices.py``.  A test compares the page with the code.
+Run after adding an array kernel or an op: ``.venv/bin/python scripts/devices.py``.  A test compares the page with the
+code.
 """
 
 from __future__ import annotations
@@ -10,9 +11,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import headrace  # noqa: F401 - registers the ops
+from headrace.base import dtypes
 from headrace.base.traits import CONTROL_FLOW, DRAWS, RECEIVE, SEND
-from headrace.graph.registry import OPS, OpSpec
-from headrace.ops._portable.table import READ, ArrayKernel, StateKernel, array_kernels, state_kernels
+from headrace.graph.registry import OPS, ArgDef, OpSpec
+from headrace.ops._portable.table import (
+    READ,
+    ArrayKernel,
+    StateKernel,
+    array_kernels,
+    state_kernels,
+)
 from headrace.plan.devices import on_any_device
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "devices.md"
@@ -22,8 +30,9 @@ HEAD = """\
 |---|---|---|---|---|---|
 """
 INTRODUCTION = """\
-NumPy: what computes it on a CPU, a ufunc or a kernel of its own. XLA, traced: whether it can be part of a program that XLA compiles, with others
-or, of variables, with nothing but itself. XLA, at once: whether a GPU computes it by itself. Where dtypes or attrs are others the host computes it.
+NumPy: what computes it on a CPU, a ufunc or a kernel of its own. XLA, traced: whether it can be part of a program that
+XLA compiles, with others or, where it changes variables, by itself. XLA, at once: whether a GPU computes it. Where
+dtypes or attrs are others the host computes it.
 
 """
 
@@ -67,14 +76,21 @@ def lists() -> str:
         + _list(drawn)
         + "\nThe host does these in the name of the GPU that they are pinned to:\n\n"
         + _list(asked)
-        + "\nThese are on CPUs alone:\n\n"
-        + _list(others.keys() - drawn - asked)
+        + "\nAll others (of text, queues, readers, datasets, tables, files and users' functions) are on CPUs alone.\n"
     )
 
 
 def _may_be_asked(spec: OpSpec) -> bool:
-    kinds = {arg.type.base_dtype.name for arg in (*spec.inputs, *spec.outputs) if arg.type is not None}
-    return on_any_device(spec) and kinds.isdisjoint({"string", "variant"})
+    kinds = {
+        arg.type.base_dtype.name for arg in (*spec.inputs, *spec.outputs) if arg.type is not None
+    }
+    changes = any(arg.is_ref or _is_handle(arg) for arg in spec.inputs)
+    return (changes or on_any_device(spec)) and kinds.isdisjoint({"string", "variant"})
+
+
+def _is_handle(arg: ArgDef) -> bool:
+    """Whether it is the handle of a variable."""
+    return arg.type is dtypes.resource and arg.name in ("resource", "ref", "var", "input")
 
 
 def page(text: str) -> str:

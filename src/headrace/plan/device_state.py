@@ -1,7 +1,7 @@
 """State kernels in a plan: variables that live on a device are read and changed there.
 
-What the device cannot do (a variable that lives elsewhere or has no value, shapes that do not fit) is done by the host's
-kernel on the host's copy of the variable, which says what is wrong if anything is.
+What the device cannot do (a variable that lives elsewhere or has no value, shapes that do not fit) is done by the
+host's kernel on the host's copy of the variable, which says what is wrong if anything is.
 Called by: plan.devices.  Threads: any; the variables of one update are locked together.
 """
 
@@ -33,7 +33,7 @@ def state_kernel_on(
 
     def run(*inputs: Any) -> Any:
         variables, others = inputs[:count], inputs[count:]
-        if all([_lives_there(each, device, dtype) for each in variables]):
+        if all(_lives_there(each, device, dtype) for each in variables):
             try:
                 found = there(variables, *others)
             except Exception as error:
@@ -49,16 +49,16 @@ def state_kernel_on(
 
 
 def _lives_there(variable: Any, device: Device, dtype: DType) -> bool:
-    return (
-        isinstance(variable, OnDevice) and variable.device is device and variable.dtype is dtype
-    )
+    return isinstance(variable, OnDevice) and variable.device is device and variable.dtype is dtype
 
 
 def _kernel(op: Operation, kernel: StateKernel, device: Device) -> Callable[..., Any]:
     """A function of (variables, other inputs…) that gives what the node does, or `_NOT_THERE`."""
     attrs = tuple([(name, op.attrs[name]) for name in kernel.attrs if name in op.attrs])
     if kernel.does == READ:
-        return partial(_read, None if op.type == "ReadVariableOp" else _bound(kernel, device, attrs))
+        return partial(
+            _read, None if op.type == "ReadVariableOp" else _bound(kernel, device, attrs)
+        )
     if kernel.does == ASSIGN:
         return partial(_assign, op.attrs.get("validate_shape", False), bool(op.outputs))
     return partial(_update, _program(kernel, device, attrs), bool(op.outputs))
@@ -95,7 +95,7 @@ def _update(
     program: Callable[..., Any], gives: bool, variables: Sequence[OnDevice], *others: Any
 ) -> Any:
     with Locked(variables):
-        if any([each.held() is None for each in variables]):
+        if any(each.held() is None for each in variables):
             return _NOT_THERE
         before = [each.placed() for each in variables]
         after = program(*before, *others)

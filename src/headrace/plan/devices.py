@@ -13,7 +13,9 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from headrace.base import dtypes
 from headrace.base.device import DeviceSpec
+from headrace.base.dtypes import DType
 from headrace.base.traits import (
     ASSIGNS,
     CALLS_USER,
@@ -37,7 +39,7 @@ from headrace.graph.registry import OpSpec
 from headrace.ops._portable.table import ArrayKernel, StateKernel, array_kernels, state_kernels
 from headrace.plan.binding import bound_kernel
 from headrace.plan.device_state import state_kernel_on
-from headrace.plan.ir import BRANCH, COPY, LOAD, LOOP, NODE, Instr, Step, Values
+from headrace.plan.ir import BRANCH, COPY, FUSED, LOAD, LOOP, NODE, Instr, Step, Values
 from headrace.plan.nesting import closed
 from headrace.run.devices.device import HOST, IN_HOST_MEMORY, NUMBERS, Device
 from headrace.run.devices.table import of_name
@@ -81,17 +83,21 @@ def may_be_on(op: Operation, device: str, asked: bool) -> bool:
         return False
     if kernel_of(op) is not None or not _ANYWHERE.isdisjoint(op.traits):
         return True
+    if any(_is_of_state(tensor._dtype) for tensor in op.inputs):  # it is where that is
+        return True
     if not (op.inputs or op.outputs or STATEFUL in op.traits):  # it is waited for, and no more
         return True
     return asked and on_any_device(op)
 
 
+def _is_of_state(kind: DType) -> bool:
+    return kind._is_ref_dtype or kind is dtypes.resource
+
+
 def on_any_device(what: Operation | OpSpec) -> bool:
     """Whether nodes of numbers may be on any device, where the host does their work if nobody else can."""
     traits = what.traits
-    return (
-        DRAWS in traits or not _ANYWHERE.isdisjoint(traits) or _DOES_MORE.isdisjoint(traits)
-    )
+    return DRAWS in traits or not _ANYWHERE.isdisjoint(traits) or _DOES_MORE.isdisjoint(traits)
 
 
 def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed:
@@ -206,6 +212,22 @@ def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
     return run
 
 
+def kernel_apart_from(
+    member: Instr, device: Device, constants: Mapping[int, Any]
+) -> Callable[..., Any]:
+    """As `kernel_on`, for a node of a group: constants of the step are with the host."""
+    kernel, run = kernel_of(member.op), kernel_on(member.op, device)
+    assert kernel is not None
+    there = {
+        place: device.put(constants[value])
+        for place, value in enumerate(member.inputs)
+        if value in constants and not kernel.on_host(place, len(member.inputs))
+    }
+    if not there:
+        return run
+    return lambda *inputs: run(*[there.get(place, value) for place, value in enumerate(inputs)])
+
+
 # -- copies -----------------------------------------------------------------------------------------------------------
 
 
@@ -244,7 +266,8 @@ class _Copying:
         return step.with_code(code)
 
     def _device(self, instr: Instr) -> Device:
-        return self._placed.get(instr.op, HOST) if instr.what == NODE and not instr.body else HOST
+        computes = instr.what == FUSED or (instr.what == NODE and not instr.body)
+        return self._placed.get(instr.op, HOST) if computes else HOST
 
     def _wanted_elsewhere(self, step: Step) -> set[int]:
         """Values that somebody wants who is not where they are made."""
@@ -261,13 +284,15 @@ class _Copying:
         return found
 
     def _stays(self, instr: Instr, place: int) -> bool:
+        if instr.what == FUSED:  # in whose program they are constants
+            return instr.inputs[place] in self._values.constants
         kernel = kernel_of(instr.op)
         assert kernel is not None
         return kernel.on_host(place, len(instr.inputs))
 
     def _gives_references(self, instr: Instr) -> bool:
         kernel = kernel_of(instr.op)
-        return kernel is not None and kernel.stays(0)
+        return instr.what == NODE and kernel is not None and kernel.stays(0)
 
     def _loads_elsewhere(self, step: Step) -> dict[Instr, Device]:
         """What reads a variable for a node that computes elsewhere: it is read there."""
@@ -303,7 +328,8 @@ class _Copying:
             value if self._stays(instr, place) else self._on(value, device, instr, here, code)
             for place, value in enumerate(instr.inputs)
         ]
-        outputs, copies = [], []
+        outputs: list[int] = []
+        copies: list[Instr] = []
         if self._gives_references(instr):
             return instr.changed(inputs=tuple(inputs)), copies
         for value in instr.outputs:

@@ -13,6 +13,7 @@ from headrace.base.traits import CONTROL_FLOW
 from headrace.plan.ir import (
     BRANCH,
     COPY,
+    FUSED,
     LOAD,
     LOOP,
     NODE,
@@ -77,7 +78,7 @@ def check_copies(before: Step, after: Step) -> None:
     placed, refers = after.request.placed, after.values.references
     where: dict[int, object] = {}
     for instr in instrs(after.code):
-        here = placed.get(instr.op) if instr.what == NODE else None
+        here = placed.get(instr.op) if instr.what in (NODE, FUSED) else None
         if instr.what == LOAD:  # of what is read on a device
             here = instr.detail
         if instr.what != COPY:

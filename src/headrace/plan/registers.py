@@ -21,8 +21,20 @@ from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.binding import quick_scalar
 from headrace.plan.cost_model import is_large
-from headrace.plan.fusion import FUSED
-from headrace.plan.ir import BRANCH, COPY, DECIDE, LOAD, LOOP, NOTHING, RELEASE, STEP, Facts, Instr, Step
+from headrace.plan.ir import (
+    BRANCH,
+    COPY,
+    DECIDE,
+    FUSED,
+    LOAD,
+    LOOP,
+    NOTHING,
+    RELEASE,
+    STEP,
+    Facts,
+    Instr,
+    Step,
+)
 from headrace.plan.memoization import SHAPES
 from headrace.plan.nesting import Loop
 

@@ -55,8 +55,8 @@ class StateKernel:
     """What an op does with variables that live on a device; its first inputs are those, by reference or handle.
 
     does: READ, a function of (xp, the variable's value, other inputs…) that gives what is read; ASSIGN, one of (xp,
-    value) that gives what the variable becomes; UPDATE, one of (xp, values…, other inputs…) that gives their next values.
-    Keyword-only parameters are attrs.  variables: how many there are.
+    value) that gives what the variable becomes; UPDATE, one of (xp, values…, other inputs…) that gives their next
+    values.  Keyword-only parameters are attrs.  variables: how many there are.
     """
 
     reals = False

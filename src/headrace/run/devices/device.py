@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Final
 
 import numpy as np
@@ -74,6 +74,16 @@ class Device(ABC):
         """As `bound`, of a function that does nothing but compute, and may be compiled for what it is given."""
         return self.bound(function)
 
+    compiles = False
+    """Whether it has `compiled`."""
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
+        """A function of (namespace, arrays…), compiled for arrays of the device, of which it gives some.
+
+        function: gives (results, whether they hold; None: they do).  What comes back gives None where they do not hold.
+        """
+        raise NotImplementedError
+
     def keeps(self, dtype: str) -> bool:
         """Whether variables of a dtype, by name, that are placed here live here."""
         return dtype in self.dtypes and dtype not in IN_HOST_MEMORY
@@ -99,6 +109,13 @@ class Host(Device):
 
     _put = put
     _get = get
+    compiles = True
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
+        """See `Device`: what it gives is read-only."""
+        from headrace.run.devices import xla  # where there is JAX
+
+        return xla.compiled(function)
 
     def keeps(self, dtype: str) -> bool:
         """See `Device`."""

@@ -143,15 +143,29 @@ class Gpu(Device):
         """See `Device`: compiled for each shape that it is given."""
         return self.bound(self._jax.jit(function))
 
+    compiles = True
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
+        """See `Device`."""
+        program = self._jax.jit(lambda *given: function(self.xp, *given))
+
+        def run(values: Sequence[Any]) -> list[Any] | None:
+            with self._here():
+                found, holds = self._guarded(program, *values)
+            if holds is not None and not bool(holds):
+                return None
+            return list(found)
+
+        return run
+
     def bytes_held(self) -> int | None:
         """See `Device`."""
         if not self._stands_in:
             said = (self._device.memory_stats() or {}).get("bytes_in_use")
             if said is not None:
                 return int(said)
-        return sum(
-            [each.nbytes for each in self._jax.live_arrays() if self._device in each.devices()]
-        )
+        arrays = [each for each in self._jax.live_arrays() if self._device in each.devices()]
+        return sum([int(each.nbytes) for each in arrays])
 
     def _here(self) -> AbstractContextManager[Any]:
         if os.getpid() != self._process:

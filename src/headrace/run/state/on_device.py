@@ -1,15 +1,15 @@
 """Variables that live on a device: its array is the value, and the host has a copy only while somebody asks for one.
 
 The value may be in two places: as the device's array, which nobody ever changes, and as the host's, which counts as
-`State.array` does.  At least one of them is the value of now.  What asks for `array` (a consumer on the host, a saver, a
-send) has it copied here once, until the value changes; `there` gives the device's, which costs nothing.  An update on
-the device puts another array in the place of the old one (`have`), so that whoever has read that keeps it; an update on
-the host, for which every other operation counts that has no kernel for devices, changes the host's, and the next read on
-the device puts that there.
+`State.array` does.  At least one of them is the value of now.  What asks for `array` (a consumer on the host, a saver,
+a send) has it copied here once, until the value changes; `there` gives the device's, which costs nothing.  An update on
+the device puts another array in the place of the old one (`have`), so that whoever has read that keeps it.  An update
+on the host, for which every other operation counts that has no kernel for devices, changes the host's, and the next
+read on the device puts that there.
 
 Called by: ops.state (makes them), plan.device_state (kernels), run's executor.
-Threads: any; `lock` is held for the time of one update, as of all variables; both places are looked at together, without
-it.
+Threads: any; `lock` is held for the time of one update, as of all variables; both places are looked at together,
+without it.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class OnDevice(State):
     # -- looking ------------------------------------------------------------------------------------------------
 
     @property
-    def array(self) -> Array | None:  # type: ignore[override]
+    def array(self) -> Array | None:
         """The value in the host's memory, copied there if it is not yet; None before the first assignment."""
         seen = self._both
         here, there = seen
         if here is not None or there is None:
             return here
-        here = self.device.get(there)
+        copy: Array = self.device.get(there)
         with self._places:
             if self._both is seen:
-                self._both = (here, there)
-        return here
+                self._both = (copy, there)
+        return copy
 
     @array.setter
     def array(self, array: Array | None) -> None:
@@ -142,7 +142,9 @@ class OnDevice(State):
         self.assign(value, validate_shape)
 
     def _put(self, value: Any, validate_shape: bool) -> None:
-        if not self.device.keeps(self.dtype.base_dtype.name):  # who assigned first has said what it holds
+        if not self.device.keeps(
+            self.dtype.base_dtype.name
+        ):  # who assigned first has said what it holds
             super()._put(value, validate_shape)
             return
         array = np.asarray(value, self.dtype.np)
