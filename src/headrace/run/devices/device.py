@@ -109,13 +109,7 @@ class Host(Device):
 
     _put = put
     _get = get
-    compiles = True
-
-    def compiled(self, function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
-        """See `Device`: what it gives is read-only."""
-        from headrace.run.devices import xla  # where there is JAX
-
-        return xla.compiled(function)
+    compiles = True  # by `run.exec.fused`
 
     def keeps(self, dtype: str) -> bool:
         """See `Device`."""

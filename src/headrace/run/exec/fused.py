@@ -60,8 +60,11 @@ class FusedKernel:
         return len(self._forms) >= MOST_FORMS
 
     def _compile(self, shapes: Any, likes: Sequence[tuple[tuple[int, ...], Any]]) -> None:
+        from headrace.run.devices import xla  # where there is JAX
+
+        compiled = xla.compiled if self._device is HOST else self._device.compiled
         try:
-            form = self._device.compiled(self._function)
+            form = compiled(self._function)
             form([self._device.put(np.ones(shape, dtype)) for shape, dtype in likes])
         except Exception as error:  # of tracing, or of XLA's: the nodes run one by one
             import logging  # which few processes need for this
