@@ -12,6 +12,8 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
+from headrace.tools.inspection.snapshot import Observer, as_data
+from headrace.tools.inspection.tables import everything, live
 from tests.serve.clusters import in_process
 from tests.support.toy_device import ToyDevice, toy_devices
 
@@ -361,3 +363,68 @@ def test_another_session_finds_it_where_it_lives(toys: list[ToyDevice]) -> None:
                     assert other.run(more) == 2.0 + n
         with tf.Session(cluster.target("ps:0")) as session:
             assert session.run(total) == pytest.approx(np.exp(5.0))
+
+
+# -- memory -----------------------------------------------------------------------------------------------
+
+
+def test_memory_that_is_missing_names_node_shape_and_holders(toys: list[ToyDevice]) -> None:
+    toys[0].memory_bytes = 100_000
+    large = variable(np.zeros((100, 100), np.float32), name="large")
+    small = variable(np.zeros(10, np.float32), name="small")
+    x = tf.placeholder(tf.float32, [None, 100])
+    with tf.device(TOY):
+        product = tf.matmul(x, large, name="product")
+        total = tf.reduce_sum(product) + tf.reduce_sum(small)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(errors.ResourceExhaustedError) as info:
+            session.run(total, {x: np.ones((100, 100))})
+        for words in (
+            "MatMul 'product'",
+            "float32[?,100]",
+            "float32[100,100]",
+            "TOY:0",
+            "of 97.7 kB; the largest holders: variable large 39.1 kB, variable small 40 bytes",
+        ):
+            assert words in info.value.message
+        assert info.value.op.name == "product"
+        with pytest.raises(errors.ResourceExhaustedError, match="the value for MatMul 'product'"):
+            session.run(total, {x: np.ones((1000, 100))})
+        del info
+        assert session.run(total, {x: np.ones((10, 100))}) == 0.0  # the session goes on
+
+
+def test_an_update_without_memory_leaves_the_variable_as_it_was(toys: list[ToyDevice]) -> None:
+    toys[0].memory_bytes = 100_000
+    large = variable(np.ones((100, 100), np.float32), name="large")
+    with tf.device(TOY):
+        more = large.assign_add(tf.fill([100, 100], 1.0)).op
+    with tf.Session() as session:
+        session.run(large.initializer)
+        toys[0].memory_bytes = 90_000
+        with pytest.raises(errors.ResourceExhaustedError, match="AssignAdd"):
+            session.run(more)
+        toys[0].memory_bytes = 200_000
+        session.run(more)
+        np.testing.assert_array_equal(session.run(large), np.full((100, 100), 2))
+
+
+def test_what_variables_hold_is_told_by_device(toys: list[ToyDevice]) -> None:
+    with tf.device("/job:ps/task:0/device:TOY:0"):
+        weights = tf.Variable(ROWS, name="w")
+    with in_process({"ps": 1}) as cluster, tf.Session(cluster.target("ps:0")) as session:
+        session.run(weights.initializer)
+        with Observer(cluster.target("ps:0")) as observer:
+            snapshot = observer.look()
+        (task,) = as_data(snapshot)["tasks"]
+    (device,) = [each for each in task["devices"] if each["name"] == "TOY:0"]
+    assert device["variable_bytes"] == 24
+    assert device["held_bytes"] >= 24
+    assert device["limit_bytes"] == 1 << 20
+    (told,) = task["variables"]
+    assert (told["kind"], told["device"], told["bytes"]) == ("Variable", "TOY:0", 24)
+    for parts in (everything(snapshot, 120), live(snapshot, 120, 40)):
+        shown = str(parts)
+        assert "TOY:0" in shown
+        assert "of" in shown

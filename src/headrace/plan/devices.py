@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.base import shapes as shape_rules
 from headrace.base.device import DeviceSpec
 from headrace.base.dtypes import DType
 from headrace.base.traits import (
@@ -42,6 +43,7 @@ from headrace.plan.device_state import state_kernel_on
 from headrace.plan.ir import BRANCH, COPY, FUSED, LOAD, LOOP, NODE, Instr, Step, Values
 from headrace.plan.nesting import closed
 from headrace.run.devices.device import HOST, IN_HOST_MEMORY, NUMBERS, Device
+from headrace.run.devices.memory import naming
 from headrace.run.devices.table import of_name
 from headrace.run.exec.instructions import dereference
 from headrace.run.state.on_device import OnDevice
@@ -160,8 +162,18 @@ def _dtypes(op: Operation) -> set[str]:
 def kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
     """The node's kernel, of arrays of the device, but for what stays with the host.
 
-    What fails there is done again on the host, which knows what to say of it.
+    What fails there is done again on the host, which knows what to say of it; but for memory that is missing there.
     """
+    return naming(_described(op), device, _kernel_on(op, device))
+
+
+def _described(op: Operation) -> str:
+    """For an error: what a node is to give."""
+    kinds = [f"{tensor._dtype._base.name}{shape_rules.text(tensor._raw)}" for tensor in op.outputs]
+    return f"{op.type} {op.name!r} was to give {', '.join(kinds) or 'nothing'}"
+
+
+def _kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
     kernel = kernel_of(op)
     assert kernel is not None
     assert op.spec is not None
@@ -311,7 +323,13 @@ class _Copying:
         (value,) = instr.outputs
         there = here[value, device] = self._values.new(None)
         return instr.changed(
-            outputs=(there,), kernel=functools.partial(_value_on, device), detail=device
+            outputs=(there,),
+            kernel=naming(
+                f"the value for {instr.op.type} {instr.op.name!r} was to be put",
+                device,
+                functools.partial(_value_on, device),
+            ),
+            detail=device,
         )
 
     def _moved(
@@ -359,7 +377,8 @@ class _Copying:
             return there
         if value not in values.changing:
             here[key] = there
-        code.append(_copy(instr, value, there, device.put))
+        what = f"the value for {instr.op.type} {instr.op.name!r} was to be put"
+        code.append(_copy(instr, value, there, naming(what, device, device.put)))
         return there
 
 

@@ -186,7 +186,11 @@ def _build(group: Group) -> Kernel:
     plain, single = group.plain(), len(wanted) == 1
 
     def run(step: Any, *values: Any) -> Any:
-        found: Sequence[Any] | None = fused(values)
+        found: Sequence[Any] | None = None
+        try:
+            found = fused(values)
+        except errors.ResourceExhaustedError:  # one by one they may take less, or say which it is
+            fused.fell_back += 1
         if found is None:
             found = plain(step, values)
         return found[0] if single else found

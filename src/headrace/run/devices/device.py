@@ -8,10 +8,12 @@ Called by: plan (places nodes, inserts copies), run.devices.table, run.state.  T
 
 from __future__ import annotations
 
+import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,15 +25,32 @@ IN_HOST_MEMORY: Final[frozenset[str]] = frozenset(("int32", "string", "resource"
 """Names of dtypes that stay with the host wherever their nodes are placed: shapes, counts, text and handles."""
 
 
+class Resident(Protocol):
+    """What lives on a device: a variable."""
+
+    name: str
+
+    def bytes_there(self) -> int:
+        """What it takes of the device's memory."""
+
+
+class Held(NamedTuple):
+    """What a variable holds of a device's memory."""
+
+    name: str
+    nbytes: int
+
+
 class Device(ABC):
     """One device of this process.
 
-    type: as in device names.  xp: its array namespace.  memory_bytes: as reported to whoever lists devices.
-    description: of the hardware, likewise.  dtypes: names of those that its arrays may have.
+    type: as in device names; name: such as GPU:0, once it is in the table.  xp: its array namespace.  memory_bytes: as
+    reported to whoever lists devices.  description: of the hardware, likewise.  dtypes: names of those that its arrays may have.
     transfers: how many arrays were "put" there and "got" from there so far, and how many bytes ("put bytes", …).
     """
 
     type: str
+    name: str = ""
     xp: Any
     memory_bytes: int = 256 << 20
     description: str = ""
@@ -39,6 +58,8 @@ class Device(ABC):
 
     def __init__(self) -> None:
         self.transfers: Counter[str] = Counter()
+        self._residents: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._lock = threading.Lock()  # of the residents
 
     def put(self, value: Any) -> Any:
         """An array of the device that holds what one of the host does now; a copy."""
@@ -92,11 +113,24 @@ class Device(ABC):
         """What the arrays of this process take of its memory; None: nobody counts."""
         return None
 
+    def settle(self, resident: Resident) -> None:
+        """It lives here, as long as there is anybody else who knows it."""
+        with self._lock:
+            self._residents.add(resident)
+
+    def holders(self) -> list[Held]:
+        """What lives here and has a value here, the largest first."""
+        with self._lock:
+            residents = list(self._residents)
+        found = [Held(each.name, each.bytes_there()) for each in residents]
+        return sorted([each for each in found if each.nbytes], key=lambda each: -each.nbytes)
+
 
 class Host(Device):
     """The processors of this host, which is what every node can run on."""
 
     type = "CPU"
+    name = "CPU:0"
     xp = np
 
     def put(self, value: Any) -> Any:

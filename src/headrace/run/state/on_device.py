@@ -44,6 +44,7 @@ class OnDevice(State):
         self._places = threading.Lock()  # held for an exchange of the next, and nothing else
         self._both: tuple[Array | None, Any] = (None, None)  # here, there
         super().__init__(name, dtype, shape, container)
+        device.settle(self)
 
     # -- looking ------------------------------------------------------------------------------------------------
 
@@ -78,6 +79,11 @@ class OnDevice(State):
         """See `State`."""
         if self.held() is None:
             raise self.uninitialized()
+
+    def bytes_there(self) -> int:
+        """What it takes of the device's memory."""
+        there = self._both[1]
+        return 0 if there is None else int(there.size) * self.dtype.np.itemsize
 
     def there(self) -> Any:
         """The value as an array of the device, which no update changes.  Raises FailedPrecondition."""

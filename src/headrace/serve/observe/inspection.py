@@ -19,6 +19,7 @@ from headrace.base.shapes import Shape
 from headrace.base.traits import RECEIVE
 from headrace.codec import protos as pb
 from headrace.run import long_waits
+from headrace.run.devices.device import HOST
 from headrace.run.exec.kernel import NodeInfo, StepState
 from headrace.run.exec.keys import source_device, task_of
 from headrace.run.pending import WaitInfo
@@ -223,6 +224,7 @@ def _describe_variable(found: pb.ResourceState, variable: State) -> None:
     array = variable.held()
     found.initialized = array is not None
     found.updates = variable.updates
+    found.device = "" if variable.device is HOST else variable.device.name
     shape: Shape = variable.shape if array is None else tuple(array.shape)
     if shape is None:
         found.shape.unknown_rank = True
