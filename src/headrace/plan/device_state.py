@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from headrace.base.dtypes import DType
+from headrace.base.traits import READS_VARIABLE
 from headrace.graph.graph import Operation
 from headrace.ops._portable.table import ASSIGN, READ, StateKernel
 from headrace.run.devices.device import Device
@@ -57,7 +58,7 @@ def _kernel(op: Operation, kernel: StateKernel, device: Device) -> Callable[...,
     attrs = tuple([(name, op.attrs[name]) for name in kernel.attrs if name in op.attrs])
     if kernel.does == READ:
         return partial(
-            _read, None if op.type == "ReadVariableOp" else _bound(kernel, device, attrs)
+            _read, None if READS_VARIABLE in op.traits else _bound(kernel, device, attrs)
         )
     if kernel.does == ASSIGN:
         return partial(_assign, op.attrs.get("validate_shape", False), bool(op.outputs))

@@ -30,6 +30,7 @@ from headrace.base.traits import (
     READS_VARIABLE,
     RECEIVE,
     SEND,
+    STAGES,
     STATEFUL,
     UPDATES,
     VAR_HANDLE,
@@ -42,6 +43,7 @@ from headrace.plan.binding import bound_kernel
 from headrace.plan.device_state import state_kernel_on
 from headrace.plan.ir import BRANCH, COPY, FUSED, LOAD, LOOP, NODE, Instr, Step, Values
 from headrace.plan.nesting import closed
+from headrace.plan.staged import keeps_any, kept
 from headrace.run.devices.device import HOST, IN_HOST_MEMORY, NUMBERS, Device
 from headrace.run.devices.memory import naming
 from headrace.run.devices.table import of_name
@@ -63,6 +65,7 @@ _ANYWHERE = frozenset(
         READS_VARIABLE,
         RECEIVE,
         SEND,
+        STAGES,
         UPDATES,
         VAR_HANDLE,
         VARIABLE,
@@ -121,6 +124,8 @@ def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed
 
 def _computes(op: Operation, device: Device) -> bool:
     """Whether a node that is on a device is computed there."""
+    if STAGES in op.traits:
+        return keeps_any(op, device)
     kernel = kernel_of(op)
     if kernel is None or MAY_WAIT in op.traits:
         return False
@@ -287,8 +292,9 @@ class _Copying:
         found = set(step.results)
         for instr in step.code:
             device = self._device(instr)
-            if device is not HOST and not self._gives_references(instr):
-                made.update(dict.fromkeys(instr.outputs, device))
+            for place, value in enumerate(instr.outputs):
+                if device is not HOST and not gives_here(instr, place, device):
+                    made[value] = device
             for place, value in enumerate(instr.inputs):
                 at = HOST if device is HOST or self._stays(instr, place) else device
                 if made.get(value, HOST) is not at:
@@ -298,13 +304,11 @@ class _Copying:
     def _stays(self, instr: Instr, place: int) -> bool:
         if instr.what == FUSED:  # in whose program they are constants
             return instr.inputs[place] in self._values.constants
+        if STAGES in instr.op.traits:
+            return not kept(instr.op, instr.op.inputs, self._device(instr))[place]
         kernel = kernel_of(instr.op)
         assert kernel is not None
         return kernel.on_host(place, len(instr.inputs))
-
-    def _gives_references(self, instr: Instr) -> bool:
-        kernel = kernel_of(instr.op)
-        return instr.what == NODE and kernel is not None and kernel.stays(0)
 
     def _loads_elsewhere(self, step: Step) -> dict[Instr, Device]:
         """What reads a variable for a node that computes elsewhere: it is read there."""
@@ -348,9 +352,10 @@ class _Copying:
         ]
         outputs: list[int] = []
         copies: list[Instr] = []
-        if self._gives_references(instr):
-            return instr.changed(inputs=tuple(inputs)), copies
-        for value in instr.outputs:
+        for place, value in enumerate(instr.outputs):
+            if gives_here(instr, place, device):
+                outputs.append(value)
+                continue
             there = here[value, device] = values.new(values.tensors[value])
             outputs.append(there)
             if value in elsewhere:
@@ -380,6 +385,15 @@ class _Copying:
         what = f"the value for {instr.op.type} {instr.op.name!r} was to be put"
         code.append(_copy(instr, value, there, naming(what, device, device.put)))
         return there
+
+
+def gives_here(instr: Instr, place: int, device: Device) -> bool:
+    """Whether an output of what is on a device is with the host."""
+    op = instr.op
+    if STAGES in op.traits:
+        return not kept(op, op.outputs, device)[place]
+    kernel = kernel_of(op)
+    return instr.what == NODE and kernel is not None and kernel.stays(place)
 
 
 def _value_on(device: Device, value: Any) -> Any:

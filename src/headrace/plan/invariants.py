@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from headrace.base.traits import CONTROL_FLOW
+from headrace.plan.devices import gives_here
 from headrace.plan.ir import (
     BRANCH,
     COPY,
@@ -25,6 +26,7 @@ from headrace.plan.ir import (
     instrs,
 )
 from headrace.plan.nesting import Loop
+from headrace.run.devices.device import Device
 
 
 def check_values(before: Step, after: Step) -> None:
@@ -75,15 +77,16 @@ def check_loaded(before: Step, after: Step) -> None:
 def check_copies(before: Step, after: Step) -> None:
     """No instruction but copies takes what is on another device than its own."""
     check_values(before, after)
-    placed, refers = after.request.placed, after.values.references
+    placed = after.request.placed
     where: dict[int, object] = {}
     for instr in instrs(after.code):
         here = placed.get(instr.op) if instr.what in (NODE, FUSED) else None
         if instr.what == LOAD:  # of what is read on a device
             here = instr.detail
         if instr.what != COPY:
-            gives = None if refers.issuperset(instr.outputs) else here
-            where.update(dict.fromkeys(instr.outputs, gives))
+            for place, value in enumerate(instr.outputs):
+                is_here = isinstance(here, Device) and gives_here(instr, place, here)
+                where[value] = None if is_here else here
             for value in instr.inputs:
                 there = where.get(value)
                 assert there is None or there is here, f"{instr.op.name!r} takes what is elsewhere"

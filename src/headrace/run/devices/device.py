@@ -45,7 +45,8 @@ class Device(ABC):
     """One device of this process.
 
     type: as in device names; name: such as GPU:0, once it is in the table.  xp: its array namespace.  memory_bytes: as
-    reported to whoever lists devices.  description: of the hardware, likewise.  dtypes: names of those that its arrays may have.
+    reported to whoever lists devices.  description: of the hardware, likewise.  dtypes: names of
+    those that its arrays may have.
     transfers: how many arrays were "put" there and "got" from there so far, and how many bytes ("put bytes", …).
     """
 
