@@ -1,7 +1,8 @@
 """Fusion: nodes that only compute, one after the other, become one program of XLA's.
 
-A group is what comes in a row and depends on nothing outside that depends on it; what it is given are arrays of the
-host, and shapes and axes that are known when the step is planned.  Each branch and loop is looked at for itself.
+A group is what comes in a row on one device and depends on nothing outside that depends on it; what it is given are
+arrays of that device, and shapes and axes that are known when the step is planned.  Each branch and loop is looked at
+for itself.
 Whether a fused step pays is measured (`run.exec.tuning`): this is how it is made.
 Called by: plan.passes, plan.compile.  Threads: any.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from typing import Any, Final
 
@@ -19,16 +20,17 @@ from headrace.base.traits import CONST, MAY_WAIT
 from headrace.graph.graph import Operation
 from headrace.ops._portable.table import ArrayKernel, array_kernels, tracing
 from headrace.plan.devices import array_kernel
-from headrace.plan.ir import BRANCH, LOOP, NODE, Instr, Step
+from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, Instr, Step
 from headrace.plan.nesting import closed
 from headrace.plan.rules.group import Group, Match, joined
-from headrace.run.devices.device import NUMBERS
+from headrace.run.devices.device import HOST, NUMBERS, Device
 from headrace.run.exec.fused import FusedKernel
 from headrace.run.exec.instructions import Kernel
 
-FUSED: Final = "fused"
 FEWEST: Final = 6
 """Nodes; fewer cost less than calling a program of XLA's."""
+_FEWEST_THERE: Final = 2
+"""On another device, where each node by itself is such a call."""
 SETTING: Final = "HEADRACE_XLA"
 
 
@@ -68,7 +70,7 @@ def fuse(step: Step) -> Step:
 class _Fusing:
     """members: of the group that is being made; late: what depends on them and is to come after them.
 
-    looks: some of them read variables, which may not change before the group runs.
+    looks: some of them read variables, which may not change before the group runs.  where: the device of all.
     """
 
     def __init__(self, step: Step) -> None:
@@ -86,6 +88,7 @@ class _Fusing:
         self._ops: set[Operation] = set()
         self._late_ops: set[Operation] = set()
         self._looks = False
+        self._where: Device = HOST
 
     def done(self) -> Step:
         for instr in self._step.code:
@@ -99,6 +102,7 @@ class _Fusing:
         depends = late or not self._made.isdisjoint(instr.inputs)
         depends = depends or not self._ops.isdisjoint(instr.controls)
         if not late and self._joins(instr):
+            self._where = self._device(instr)
             self._members.append(instr)
             self._pending.append(instr)
             self._made.update(instr.outputs)
@@ -125,7 +129,8 @@ class _Fusing:
             for value in member.outputs
             if value in self._facts.results or not inside.issuperset(self._facts.uses(value))
         ]
-        if len(inside) >= FEWEST and kept:
+        fewest = FEWEST if self._where is HOST else _FEWEST_THERE
+        if len(inside) >= fewest and kept:
             self._code.append(joined(FUSED, Match(inside, _build, kept), self._step))
             self._code += self._late
         else:
@@ -135,13 +140,13 @@ class _Fusing:
     def _joins(self, instr: Instr) -> bool:
         if instr.what != NODE or instr.body or instr.kernel is not None or instr.detail is not None:
             return False
-        if self._members and instr.after != self._members[0].after:
+        if self._members and not self._is_beside(instr):
             return False
         op, values = instr.op, self._values
         kernel = array_kernel(op)
-        if kernel is None or kernel.alone or MAY_WAIT in op.traits:
+        if kernel is None or MAY_WAIT in op.traits or not self._device(instr).compiles:
             return False
-        if op in self._step.request.placed:
+        if kernel.alone and self._device(instr) is HOST:
             return False
         if not _numeric(op):
             return False
@@ -150,6 +155,13 @@ class _Fusing:
             for place, value in enumerate(instr.inputs)
             if kernel.on_host(place, len(instr.inputs))
         )
+
+    def _is_beside(self, instr: Instr) -> bool:
+        """Whether it runs when and where the others do."""
+        return instr.after == self._members[0].after and self._device(instr) is self._where
+
+    def _device(self, instr: Instr) -> Device:
+        return self._step.request.placed.get(instr.op, HOST)
 
 
 def _numeric(op: Operation) -> bool:
@@ -165,24 +177,27 @@ def _build(group: Group) -> Kernel:
     steps = []
     for member in group.members:
         kernel = array_kernels()[member.op.type]
-        function = kernel.function
-        assert function is not None  # those of JAX alone are alone
         attrs = {name: member.op.attrs[name] for name in kernel.attrs if name in member.op.attrs}
         stays = [kernel.on_host(place, len(member.inputs)) for place in range(len(member.inputs))]
         steps.append(
             (
-                partial(function, **attrs) if attrs else function,
+                kernel,
+                attrs,
                 list(zip(group.inputs_of(member), stays, strict=True)),
                 len(member.outputs) == 1 and member.op.spec.single_output,  # type: ignore[union-attr]
             )
         )
     wanted = [group.places[value] for value in group.outputs]
     given = [place for place in range(len(group.inputs)) if place not in known]
-    fused = FusedKernel(partial(_traced, steps, wanted, known, given), given)
+    fused = FusedKernel(partial(_traced, steps, wanted, known, given), given, group.device)
     plain, single = group.plain(), len(wanted) == 1
 
     def run(step: Any, *values: Any) -> Any:
-        found: Sequence[Any] | None = fused(values)
+        found: Sequence[Any] | None = None
+        try:
+            found = fused(values)
+        except errors.ResourceExhaustedError:  # one by one they may take less, or say which it is
+            fused.fell_back += 1
         if found is None:
             found = plain(step, values)
         return found[0] if single else found
@@ -191,7 +206,7 @@ def _build(group: Group) -> Kernel:
     return run
 
 
-Steps = Sequence[tuple[Callable[..., Any], Sequence[tuple[int, bool]], bool]]
+Steps = Sequence[tuple[ArrayKernel, dict[str, Any], Sequence[tuple[int, bool]], bool]]
 
 
 def _traced(
@@ -206,12 +221,14 @@ def _traced(
     values: dict[int, Any] = dict(zip(given, arrays, strict=True))
     count = len(given) + len(known)
     with tracing() as required:
-        for function, inputs, single in steps:
+        for kernel, attrs, inputs, single in steps:
             taken = [
                 known[place] if place in known and stays else _array(xp, place, values, known)
                 for place, stays in inputs
             ]
-            found = function(xp, *taken)
+            function = kernel.function_for(xp)
+            assert function is not None
+            found = function(xp, *taken, **attrs)
             for value in [found] if single else found:
                 values[count] = value
                 count += 1

@@ -1,4 +1,4 @@
-"""The table of array kernels, by op.
+"""The tables of array kernels and of state kernels, by op.
 
 Called by: ops._portable (fills it), plan.devices (reads it).  Threads: filled under a lock, then read.
 """
@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
@@ -29,6 +30,7 @@ _FILES: Final = (
     "scattering",
     "rearranging",
     "of_jax",
+    "state",
 )
 
 
@@ -66,6 +68,43 @@ class ArrayKernel:
         """Whether the input at a place, of so many, stays with the host."""
         return place in self.host or place - count in self.host
 
+    def stays(self, place: int) -> bool:
+        """Whether the output at a place is with the host."""
+        return False
+
+
+READ: Final = "read"
+ASSIGN: Final = "assign"
+UPDATE: Final = "update"
+
+
+class StateKernel:
+    """What an op does with variables that live on a device; its first inputs are those, by reference or handle.
+
+    does: READ, a function of (xp, the variable's value, other inputs…) that gives what is read; ASSIGN, one of (xp,
+    value) that gives what the variable becomes; UPDATE, one of (xp, values…, other inputs…) that gives their next
+    values.  Keyword-only parameters are attrs.  variables: how many there are.
+    """
+
+    reals = False
+
+    def __init__(self, function: Callable[..., Any], does: str, variables: int) -> None:
+        self.function, self.does, self.variables = function, does, variables
+        self.host = frozenset(range(variables))
+
+    def on_host(self, place: int, count: int) -> bool:
+        """See `ArrayKernel`: variables are passed as they are."""
+        return place < self.variables
+
+    def stays(self, place: int) -> bool:
+        """See `ArrayKernel`: a reference is passed on."""
+        return self.does != READ
+
+    @cached_property
+    def attrs(self) -> tuple[str, ...]:
+        """Names of the attrs that it takes."""
+        return _keywords(self.function)
+
 
 def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
     parameters = inspect.signature(function).parameters.values()
@@ -73,6 +112,7 @@ def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 _kernels: dict[str, ArrayKernel] = {}
+_of_state: dict[str, StateKernel] = {}
 _required: ContextVar[list[Any] | None] = ContextVar("_required", default=None)
 
 
@@ -164,12 +204,34 @@ def _of_alike(function: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
+def of_state(*names: str, does: str, variables: int = 1) -> Callable[[F], F]:
+    """Decorator: the state kernel of ops; see `StateKernel`."""
+
+    def decorate(function: F) -> F:
+        for name in names:
+            assert name not in _of_state, f"op {name} has two state kernels"
+            _of_state[name] = StateKernel(function, does, variables)
+        return function
+
+    return decorate
+
+
 def array_kernels() -> dict[str, ArrayKernel]:
     """All of them, by op."""
+    _load()
+    return _kernels
+
+
+def state_kernels() -> dict[str, StateKernel]:
+    """All of them, by op."""
+    _load()
+    return _of_state
+
+
+def _load() -> None:
     global _loaded
     if not _loaded:
         with _lock:
             for name in _FILES:
                 import_module(f"headrace.ops._portable.{name}")
             _loaded = True
-    return _kernels

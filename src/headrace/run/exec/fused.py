@@ -12,19 +12,24 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.run.devices.device import HOST, Device
+
 MOST_FORMS: Final = 8
 """Shapes that a kernel is compiled for; one that meets more keeps changing, and is not compiled any more."""
 
 
 class FusedKernel:
     """function: (array namespace, arrays…) -> (results, whether they hold; None: they do).  given: which it takes.
+    device: where the arrays are.
 
     fell_back: how often it was not ready, or what it requires did not hold.  on_hopeless: called when it keeps meeting
     other shapes.
     """
 
-    def __init__(self, function: Callable[..., Any], given: Sequence[int]) -> None:
-        self._function, self._given = function, tuple(given)
+    def __init__(
+        self, function: Callable[..., Any], given: Sequence[int], device: Device = HOST
+    ) -> None:
+        self._function, self._given, self._device = function, tuple(given), device
         self._forms: dict[Any, Callable[..., Any] | None] = {}
         self.fell_back = 0
         self.on_hopeless: Callable[[], object] = lambda: None
@@ -55,12 +60,12 @@ class FusedKernel:
         return len(self._forms) >= MOST_FORMS
 
     def _compile(self, shapes: Any, likes: Sequence[tuple[tuple[int, ...], Any]]) -> None:
-        from headrace.run.devices import xla
+        from headrace.run.devices import xla  # where there is JAX
 
-        examples = [np.ones(shape, dtype) for shape, dtype in likes]
+        compiled = xla.compiled if self._device is HOST else self._device.compiled
         try:
-            form = xla.compiled(self._function)
-            form(examples)
+            form = compiled(self._function)
+            form([self._device.put(np.ones(shape, dtype)) for shape, dtype in likes])
         except Exception as error:  # of tracing, or of XLA's: the nodes run one by one
             import logging  # which few processes need for this
 

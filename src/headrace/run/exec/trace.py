@@ -287,7 +287,7 @@ def _rate(num_bytes: int, length_ns: int) -> str:
 def _root(value: Any) -> Any:
     """The array whose memory `value` shows."""
     if isinstance(value, Variable):
-        value = value.array
+        value = value.held()
     while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
         value = value.base
     return value
@@ -295,7 +295,7 @@ def _root(value: Any) -> Any:
 
 def _described(slot: int, value: Any, known: Sequence[Any]) -> _Output:
     """known: what the inputs' memory is; an output that shares it was not allocated."""
-    array = value.array if isinstance(value, Variable) else value
+    array = value.held() if isinstance(value, Variable) else value
     if not isinstance(array, np.ndarray | np.generic):
         held = dtypes.resource if array is not None else dtypes.float32
         if isinstance(value, Variable):
