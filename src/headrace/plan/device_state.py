@@ -14,7 +14,7 @@ from typing import Any, Final
 from headrace.base.dtypes import DType
 from headrace.base.traits import READS_VARIABLE
 from headrace.graph.graph import Operation
-from headrace.ops._portable.table import ASSIGN, READ, StateKernel
+from headrace.ops._portable.table import ASSIGN, READ, StateKernel, check, tracing
 from headrace.run.devices.device import Device
 from headrace.run.state.on_device import OnDevice
 from headrace.run.state.variable import Locked
@@ -71,8 +71,25 @@ def _bound(kernel: StateKernel, device: Device, attrs: Sequence[tuple[str, Any]]
 
 @lru_cache(maxsize=256)
 def _program(kernel: StateKernel, device: Device, attrs: tuple[tuple[str, Any], ...]) -> Any:
-    """Compiled once for all nodes that do the same."""
-    return device.program(partial(kernel.function, device.xp, **dict(attrs)))
+    """Compiled once for all nodes that do the same, where the device compiles.  It raises ValueError at misfits."""
+    if not device.compiles:
+        return _bound(kernel, device, attrs)
+    function = partial(kernel.function, **dict(attrs))
+
+    def traced(xp: Any, *values: Any) -> tuple[list[Any], Any]:
+        with tracing() as required:
+            found = list(function(xp, *values))
+        return found, xp.all(xp.stack(required)) if required else None
+
+    compiled = device.compiled(traced)
+
+    def run(*values: Any) -> Sequence[Any]:
+        found = compiled(values)
+        check(found is not None)
+        assert found is not None
+        return found
+
+    return run
 
 
 def _read(compute: Callable[..., Any] | None, variables: Sequence[OnDevice], *others: Any) -> Any:

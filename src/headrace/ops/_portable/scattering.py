@@ -1,7 +1,6 @@
 """Array kernels that put elements into places of a larger array, and take them from there.
 
-Nothing is changed in place: sums over places are products with a matrix that says which, and JAX's own additions where
-it has them.
+Nothing is changed in place: sums over places ask of each element whether it belongs there.  JAX has its own.
 Called by: ops._portable.table.  Threads: any.
 """
 
@@ -94,11 +93,17 @@ def _is_usual(attrs: dict[str, Any]) -> bool:
     return attrs.get("bad_indices_policy", b"") in (b"", b"DEFAULT", b"ERROR")
 
 
-def _sum_of_lines(xp: Any, values: Any, lines: Any, count: int) -> Any:
-    """[count, m], of values [n, m]: each is added to its line; those whose line is negative are left out."""
+def belongs(xp: Any, lines: Any, count: int) -> Any:
+    """[count, n]: whether a line, of so many, is the one of n that is named there."""
     every = xp.arange(count, dtype=lines.dtype, device=device_of(lines))
-    is_there = xp.expand_dims(every, axis=1) == xp.expand_dims(lines, axis=0)
-    return xp.matmul(xp.astype(is_there, values.dtype), values)
+    return xp.expand_dims(every, axis=1) == xp.expand_dims(lines, axis=0)
+
+
+def sum_of_lines(xp: Any, values: Any, lines: Any, count: int) -> Any:
+    """[count, m], of values [n, m]: each is added to its line; those whose line is negative are left out."""
+    is_there = xp.expand_dims(belongs(xp, lines, count), axis=2)
+    every = xp.expand_dims(values, axis=0)
+    return xp.sum(xp.where(is_there, every, xp.zeros_like(every)), axis=1, dtype=values.dtype)
 
 
 def _sum_by_jax(xp: Any, values: Any, lines: Any, count: int) -> Any:
@@ -124,7 +129,7 @@ _POLICY = ("bad_indices_policy",)
 @arrays("ScatterNd", host=(2,), attrs=_POLICY)
 def _scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any, **attrs: Any) -> Any:
     check(xp.isdtype(updates.dtype, "real floating"))
-    return _scatter(xp, indices, updates, shape, attrs, _sum_of_lines)
+    return _scatter(xp, indices, updates, shape, attrs, sum_of_lines)
 
 
 @with_jax("ScatterNd")
@@ -144,7 +149,7 @@ def _segments(xp: Any, data: Any, ids: Any, count: Any, add: Any) -> Any:
 
 @arrays("UnsortedSegmentSum", host=(2,), reals=True)
 def _segment_sum(xp: Any, data: Any, ids: Any, count: Any) -> Any:
-    return _segments(xp, data, ids, count, _sum_of_lines)
+    return _segments(xp, data, ids, count, sum_of_lines)
 
 
 @with_jax("UnsortedSegmentSum")

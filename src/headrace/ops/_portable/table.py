@@ -31,6 +31,7 @@ _FILES: Final = (
     "rearranging",
     "of_jax",
     "state",
+    "rows_of_state",
 )
 
 

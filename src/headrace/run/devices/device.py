@@ -92,10 +92,6 @@ class Device(ABC):
         """`kernel`, a function of the device's arrays, so that it computes here."""
         return kernel
 
-    def program(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """As `bound`, of a function that does nothing but compute, and may be compiled for what it is given."""
-        return self.bound(function)
-
     compiles = False
     """Whether it has `compiled`."""
 

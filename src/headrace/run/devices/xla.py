@@ -139,10 +139,6 @@ class Gpu(Device):
 
         return run
 
-    def program(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """See `Device`: compiled for each shape that it is given."""
-        return self.bound(self._jax.jit(function))
-
     compiles = True
 
     def compiled(self, function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
