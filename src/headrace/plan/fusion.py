@@ -93,6 +93,8 @@ class _Fusing:
         return self._step.with_code(self._code)
 
     def _add(self, instr: Instr) -> None:
+        if self._members and self._device(instr) not in (HOST, self._where) and self._fits(instr):
+            self._end()  # another device's begins; the host's beside a device's wait, or come before
         late = not self._made_late.isdisjoint(instr.inputs)
         late = late or not self._late_ops.isdisjoint(instr.controls)
         depends = late or not self._made.isdisjoint(instr.inputs)
@@ -134,9 +136,11 @@ class _Fusing:
         self._begin()
 
     def _joins(self, instr: Instr) -> bool:
+        return self._fits(instr) and (not self._members or self._is_beside(instr))
+
+    def _fits(self, instr: Instr) -> bool:
+        """Whether it may be in a group."""
         if instr.what != NODE or instr.body or instr.kernel is not None or instr.detail is not None:
-            return False
-        if self._members and not self._is_beside(instr):
             return False
         op, values = instr.op, self._values
         kernel = array_kernel(op)
