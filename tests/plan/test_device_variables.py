@@ -370,6 +370,27 @@ def test_another_session_finds_it_where_it_lives(toys: list[ToyDevice]) -> None:
             assert session.run(total) == pytest.approx(np.exp(5.0))
 
 
+def test_a_trace_says_how_large_what_is_there_is(toys: list[ToyDevice]) -> None:
+    weights = variable(name="w")
+    with tf.device(TOY):
+        there = tf.exp(weights, name="there")
+    metadata = tf.RunMetadata()
+    with tf.Session() as session:
+        session.run(weights.initializer)
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        session.run(there, options=options, run_metadata=metadata)
+    shown = {
+        node.node_name: node.output[0].tensor_description
+        for device in metadata.step_stats.dev_stats
+        for node in device.node_stats
+        if node.output
+    }
+    for name in ("w", "there"):
+        assert [dim.size for dim in shown[name].shape.dim] == [2, 3]
+        assert shown[name].allocation_description.requested_bytes == 24
+    assert shown["there"].dtype == tf.float32.as_datatype_enum
+
+
 # -- memory -----------------------------------------------------------------------------------------------
 
 

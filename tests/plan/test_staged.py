@@ -115,14 +115,10 @@ def test_other_types_are_refused(toys: list[ToyDevice]) -> None:
     with tf.device(TOY):
         put = tf.raw_ops.Stage(values=[tf.constant(ROWS)], shared_name="area")
         taken = tf.raw_ops.Unstage(dtypes=[tf.float64], shared_name="area")
-    with (
-        tf.Session() as session,
-        pytest.raises(
-            errors.InvalidArgumentError, match="is float32, and the node expects float64"
-        ),
-    ):
+    with tf.Session() as session:
         session.run(put)
-        session.run(taken)
+        with pytest.raises(errors.InvalidArgumentError, match="the node expects float64"):
+            session.run(taken)
 
 
 def test_the_general_executor_puts_and_takes_too(toys: list[ToyDevice]) -> None:

@@ -19,12 +19,13 @@ from headrace.plan import explain
 from headrace.plan.devices import Placed, placed
 from headrace.plan.emit import emit
 from headrace.plan.functions import functions_of
-from headrace.plan.fusion import may_pay, setting
+from headrace.plan.fusion import identity, may_pay, setting
 from headrace.plan.ir import FUSED, Request, instrs
 from headrace.plan.passes import versions
 from headrace.plan.prune import Pruned
 from headrace.plan.structure import Unstructured
 from headrace.run.exec.kernel import Memos
+from headrace.run.exec.measured import Measured
 from headrace.run.exec.program import Program
 from headrace.run.exec.tuning import Made, Tuner
 
@@ -66,7 +67,8 @@ def compile_program(
                 and (how := setting()) != "off"
                 and may_pay(pruned.ops)
             ):
-                program.tuner = Tuner(partial(_fused, request, nests), how == "auto")
+                kept = Measured(partial(identity, request))
+                program.tuner = Tuner(partial(_fused, request, nests), how == "auto", kept=kept)
             return program
         except Unstructured as error:
             why = f"since {error}"

@@ -9,6 +9,7 @@ Called by: plan.passes, plan.compile.  Threads: any.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 from collections.abc import Iterable, Sequence
@@ -16,11 +17,12 @@ from functools import cache, partial
 from typing import Any, Final
 
 from headrace.base import errors
+from headrace.base.dtypes import DType
 from headrace.base.traits import CONST, MAY_WAIT
 from headrace.graph.graph import Operation
 from headrace.ops._portable.table import ArrayKernel, array_kernels, tracing
 from headrace.plan.devices import array_kernel
-from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, Instr, Step
+from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, Instr, Request, Step
 from headrace.plan.nesting import closed
 from headrace.plan.rules.group import Group, Match, joined
 from headrace.run.devices.device import HOST, NUMBERS, Device
@@ -55,6 +57,31 @@ def may_pay(ops: Iterable[Operation]) -> bool:
 
 def _may_join(kernel: ArrayKernel | None, op: Operation) -> bool:
     return kernel is not None and not kernel.alone and CONST not in op.traits
+
+
+def identity(request: Request) -> str:
+    """What tells a step from others, whatever its nodes are called; the same in every process."""
+    ops = request.pruned.ops
+    number = {tensor: f"a{at}" for at, tensor in enumerate(request.args)}
+    hashed = hashlib.sha256()
+    for at, op in enumerate(ops):
+        device = request.placed.get(op, HOST)
+        made = [(tensor._dtype.name, tensor._raw) for tensor in op.outputs]
+        taken = [number.get(tensor, "") for tensor in op.inputs]
+        for tensor in op.outputs:
+            number.setdefault(tensor, f"{at}:{tensor.value_index}")
+        attrs = [(name, repr(value)) for name, value in op.attrs.items() if _is_plain(name, value)]
+        said = (op.type, device.description, taken, made, sorted(attrs))
+        hashed.update(repr(said).encode())
+    hashed.update(repr([number.get(tensor, "") for tensor in request.returns]).encode())
+    return hashed.hexdigest()
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    """Whether an attr says how something is computed, not what it is called."""
+    if isinstance(value, list):
+        return all(_is_plain(name, each) for each in value)
+    return isinstance(value, (bool, int, float, DType)) and not name.startswith("_")
 
 
 def fuse(step: Step) -> Step:
@@ -97,6 +124,8 @@ class _Fusing:
         return self._step.with_code(self._code)
 
     def _add(self, instr: Instr) -> None:
+        if self._members and self._device(instr) not in (HOST, self._where) and self._fits(instr):
+            self._end()  # another device's begins; the host's beside a device's wait, or come before
         late = not self._made_late.isdisjoint(instr.inputs)
         late = late or not self._late_ops.isdisjoint(instr.controls)
         depends = late or not self._made.isdisjoint(instr.inputs)
@@ -138,9 +167,11 @@ class _Fusing:
         self._begin()
 
     def _joins(self, instr: Instr) -> bool:
+        return self._fits(instr) and (not self._members or self._is_beside(instr))
+
+    def _fits(self, instr: Instr) -> bool:
+        """Whether it may be in a group."""
         if instr.what != NODE or instr.body or instr.kernel is not None or instr.detail is not None:
-            return False
-        if self._members and not self._is_beside(instr):
             return False
         op, values = instr.op, self._values
         kernel = array_kernel(op)
