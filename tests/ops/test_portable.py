@@ -36,7 +36,7 @@ SELDOM_FIT = {
 
 Tests below, test_portable_windows.py, and the model of tests/plan/test_devices.py have some.
 """
-LOOKED_AT = {"CheckNumerics", "IdentityN", "PreventGradient"}
+LOOKED_AT = {"CheckNumerics", "Identity", "IdentityN", "PreventGradient", "StopGradient"}
 """Ops that no operands are drawn for: a test below has some."""
 ONLY_MOVE = {"Assign", "AssignVariableOp", "ReadVariableOp"}
 """Ops that compute nothing."""

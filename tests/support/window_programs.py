@@ -8,16 +8,23 @@ from typing import Any
 import numpy as np
 
 import headrace as tf
+from headrace.ops._portable.table import array_kernels
+from headrace.plan.devices import array_kernel
 
 Program = Callable[[], list[Any]]
 """Adds the operations to the default graph; tensors to be fetched."""
 
 
+def seeded(*shape: int) -> Any:
+    """Numbers that are the same every time."""
+    drawn = np.random.RandomState(len(shape) + sum(shape)).normal(size=shape)
+    return drawn.astype(np.float32)
+
+
 def _drawn(*shape: Any, ties: bool = False) -> Any:
     """Numbers that are the same every time, which no step folds.  ties: many are equal."""
-    values = np.random.RandomState(len(shape) + sum(shape)).normal(size=shape)
-    kept = np.float32(np.round(values) if ties else values)
-    return tf.placeholder_with_default(kept, shape)
+    values = seeded(*shape)
+    return tf.placeholder_with_default(np.round(values) if ties else values, shape)
 
 
 def _with_gradients(made: Any, *inputs: Any) -> list[Any]:
@@ -143,10 +150,13 @@ PROGRAMS: dict[str, Program] = {
 
 
 def outcome(program: Program, device: str) -> list[Any]:
-    """What it gives there."""
-    with tf.Graph().as_default():
+    """What it gives there, where all that has an array kernel finds it."""
+    with tf.Graph().as_default() as graph:
         with tf.device(device):
             wanted = program()
+        for op in graph.get_operations():
+            numbers = [each for each in op.inputs if each.dtype.is_floating]
+            assert array_kernel(op) or op.type not in array_kernels() or not numbers, op.type
         with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
             found: list[Any] = session.run(wanted)
     return found

@@ -152,8 +152,11 @@ def kernel_of(op: Operation) -> ArrayKernel | StateKernel | None:
 def array_kernel(op: Operation) -> ArrayKernel | None:
     """The array kernel of a node, if it has one for its dtype."""
     kernel = array_kernels().get(op.type)
-    if kernel is not None and kernel.reals:
-        value = next((tensor for tensor in op.inputs), None)
+    if kernel is None or (kernel.of_values and any(each.dtype._is_ref_dtype for each in op.inputs)):
+        return None
+    if kernel.reals:
+        count = len(op.inputs)
+        value = next((op.inputs[at] for at in range(count) if not kernel.on_host(at, count)), None)
         if value is None or not (value.dtype.is_floating or value.dtype.is_complex):
             return None
     return kernel

@@ -11,8 +11,8 @@ from typing import Any
 from headrace.ops._portable.table import arrays, check, device_of, require
 
 
-@arrays("PreventGradient", alone=True)
-def _prevent_gradient(xp: Any, input: Any) -> Any:
+@arrays("Identity", "PreventGradient", "StopGradient", alone=True, of_values=True)
+def _identity(xp: Any, input: Any) -> Any:
     return input
 
 

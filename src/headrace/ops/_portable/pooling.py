@@ -121,7 +121,7 @@ def _avg_pool(xp: Any, x: Any, **attrs: Any) -> Any:
     return from_last(xp, total / _counts(xp, given, where), attrs["data_format"])
 
 
-@arrays("AvgPoolGrad", "AvgPool3DGrad", host=(0,), attrs=_ATTRS)
+@arrays("AvgPoolGrad", "AvgPool3DGrad", host=(0,), reals=True, attrs=_ATTRS)
 def _avg_pool_grad(xp: Any, sizes: Any, dy: Any, **attrs: Any) -> Any:
     slope = to_last(xp, dy, attrs["data_format"])
     batch, *size, channels = sizes_last(sizes, attrs["data_format"])
