@@ -259,6 +259,7 @@ def test_functions_stay_readable_and_the_formatter_is_trusted(path: Path) -> Non
 OPENS = {
     "headrace/run/readers/files.py": "the one place",
     "headrace/run/devices/gpus.py": "asks the driver whether there are GPUs",
+    "headrace/run/exec/measured.py": "the user's cache: names that no graph has a say in",
     "headrace/run/state/shared_buffers.py": "memory files have no names",
     "headrace/ops/io/record_files.py": "for programs, outside of any graph: it has no ops",
     "headrace/graph/operation.py": "knows its own folder by name",
