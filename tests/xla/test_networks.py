@@ -1,4 +1,4 @@
-"""A network of pictures on a GPU: it learns what it learns on the host, and a step moves its feeds and its loss alone."""
+"""A network of pictures on a GPU: it learns what it learns on the host, and a step moves its feeds and its loss."""
 
 from __future__ import annotations
 
