@@ -47,6 +47,9 @@ class Echo(Member):
         self.here.send(data)
         return True
 
+    def answer_due(self) -> bool:
+        return True
+
     def go_on(self) -> None:
         self.gone_on.set()
 
