@@ -227,6 +227,7 @@ class ServedConnection(AnswersAgain):
             reply: Pending[Any] = handler.handle(handler.decode(frame.header, []), scope)
         except Exception as error:  # the caller gets every failure
             reply = Pending.failed_with(as_op_error(error, handler.name))
+        self._lane.rest()
         if self._gone:
             scope.cancel(gone)
         scope.on_cancel(lambda: reply.abandon(scope.error or gone))

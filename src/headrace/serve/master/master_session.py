@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
 import secrets
 import threading
@@ -46,6 +47,11 @@ from headrace.serve.rpc.waiting import follow
 
 if TYPE_CHECKING:
     from headrace.serve.observe.meter import Meter
+
+_random = random.Random(
+    secrets.randbits(64)
+)  # numbers of steps; one takes as much memory as a session
+os.register_at_fork(after_in_child=lambda: _random.seed(secrets.randbits(64)))
 
 Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Feeds, fetches and targets as a client writes them."""
@@ -95,7 +101,6 @@ class MasterSession:
         self._steps: dict[object, Scope] = {}
         self.leaving = CancelledSteps()
         self.used = True
-        self._random_bits = random.Random(secrets.randbits(64)).getrandbits
         self._awaited = False  # whether somebody waits for steps to end, or has
         self._afterwards: list[tuple[set[object], Callable[[], object]]] = []
         self.closed: errors.OpError | None = None
@@ -320,7 +325,7 @@ class MasterSession:
             named = dict(zip(prepared.feeds, request.feeds, strict=True))
             found, _ = self._run_plan(plan, named, None, scope, request.takes_leases)
             return m.ValuesReply([found[name] for name in prepared.fetches])
-        step_id = self._random_bits(56) | 1
+        step_id = _random.getrandbits(56) | 1
         requests = PartRequests(bound, step_id, request.feeds, request.takes_leases)
         try:
             values = run_stages(self.cluster, self.own_task, requests, scope)
@@ -375,7 +380,7 @@ class MasterSession:
     ) -> tuple[dict[str, Any], pb.RunMetadata | None]:
         """The values of the plan's fetches by tensor name, and what `options` asks for beside."""
         options = options or pb.RunOptions()
-        step_id = self._random_bits(56) | 1
+        step_id = _random.getrandbits(56) | 1
         requests = [
             m.RunGraphRequest(
                 part.graph_handle,
