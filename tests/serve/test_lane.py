@@ -28,10 +28,10 @@ from headrace.run.scope import Scope
 from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.grpc.client import GrpcPeer
 from headrace.serve.lane import accepting as accepting_of
+from headrace.serve.lane import answers
 from headrace.serve.lane import client as lane_client
 from headrace.serve.lane import connect as lane_connect
 from headrace.serve.lane import connection as lane_connection
-from headrace.serve.lane import answers
 from headrace.serve.lane import socket as lane_socket
 from headrace.serve.lane.call import Call
 from headrace.serve.lane.client import LanePeer
