@@ -1,6 +1,6 @@
-"""A program that trains for ever, for pages to show: `python training.py TARGET NAME FOLDER`.
+"""A program that trains for ever, for pages to show: `python training.py TARGET NAME FOLDER [SECONDS]`.
 
-NAME is that of a queue, FOLDER where checkpoints go.
+NAME is that of a queue, FOLDER where checkpoints go, SECONDS how often.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 import headrace as tf
 
 
-def main(target: str, hostile: str, folder: str) -> None:
+def main(target: str, hostile: str, folder: str, saves_every_s: str = "0.5") -> None:
     with tf.device("/job:ps/task:0"):
         weights = tf.get_variable("weights", [100, 50], initializer=tf.zeros_initializer())
         tf.get_variable("biases", [50], initializer=tf.zeros_initializer())
@@ -47,7 +47,7 @@ def main(target: str, hostile: str, folder: str) -> None:
 
         saved = 0
         work = [(step(put), 0.002), (step(train), 0.01), (step(number), 0.05), (step(never), 0.0)]
-        work.append((save, 0.5))
+        work.append((save, float(saves_every_s)))
         for each in work:
             threading.Thread(target=again_and_again, args=each, daemon=True).start()
         print("training", flush=True)

@@ -16,6 +16,7 @@ import headrace as tf
 from headrace.base import errors
 from headrace.run.scope import Scope
 from headrace.serve.connect import local_servers
+from headrace.serve.master.at_once import _AtOnce
 from headrace.serve.worker.bound_parts import BoundChange
 from tests.serve.clusters import Cluster, in_process
 
@@ -303,3 +304,93 @@ def test_a_session_that_was_closed_behind_its_clients_back_runs_no_steps(cluster
         for _ in range(2):
             with pytest.raises(errors.AbortedError):
                 session.run(answer)
+
+
+@pytest.fixture
+def by_master(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many steps a master has answered at once."""
+    original, steps = _AtOnce.contents, []
+
+    def counting(step: _AtOnce) -> bytes | None:
+        found = original(step)
+        if found is not None:
+            steps.append(found)
+        return found
+
+    monkeypatch.setattr(_AtOnce, "contents", counting)
+    return lambda: len(steps)
+
+
+def of_the_master() -> tuple[tf.Variable, Any, Any]:
+    with tf.device("/job:worker/task:0"):
+        variable = tf.Variable(0.0)
+        return variable, variable.assign_add(1.0), tf.constant([42, 43])
+
+
+def test_a_master_answers_its_own_short_steps_at_once(
+    by_master: Callable[[], int], cluster: Cluster
+) -> None:
+    variable, more, answer = of_the_master()
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.global_variables_initializer())
+        for count in range(1, OFTEN + 1):
+            assert session.run(more) == count
+            assert session.run(variable) == count
+            assert session.run(answer).tolist() == [42, 43]
+        assert by_master() > OFTEN
+        before = by_master()
+        session.run(variable.assign(7.0))
+        assert [session.run(variable) for _ in range(4)] == [7.0] * 4
+        assert [session.run(more) for _ in range(4)] == [8.0, 9.0, 10.0, 11.0]
+        assert by_master() > before
+
+
+def test_a_masters_steps_are_counted_where_that_is_asked_for(
+    by_master: Callable[[], int], cluster: Cluster
+) -> None:
+    _, more, answer = of_the_master()
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(4):
+            session.run([more])
+            session.run(answer)
+        worker = cluster.servers["worker:0"].worker
+        worker.mastered(1000.0)
+        before = by_master()
+        for _ in range(6):
+            session.run([more])
+            session.run(answer)
+        assert by_master() == before + 12
+        counts = worker.mastered(1000.0)
+        assert counts is not None
+        assert sum(counts.bucket) == 12
+
+
+def test_a_session_with_a_time_limit_keeps_it(cluster: Cluster) -> None:
+    with tf.device("/job:worker/task:0"):
+        queue = tf.FIFOQueue(4, [tf.int32], shapes=[[]])
+        put, get = queue.enqueue(1), queue.dequeue()
+    config = tf.ConfigProto(operation_timeout_in_ms=50)
+    with tf.Session(cluster.target("worker:0"), config=config) as session:
+        for _ in range(OFTEN):
+            session.run(put)
+            assert session.run(get) == 1
+        for _ in range(2):
+            with pytest.raises(errors.DeadlineExceededError):
+                session.run(get)
+
+
+def test_a_variable_that_a_master_has_no_more_is_said_to_be_uninitialized(
+    by_master: Callable[[], int], cluster: Cluster
+) -> None:
+    variable, more, _ = of_the_master()
+    with tf.Session(cluster.target("worker:0")) as session:
+        for _ in range(2):
+            session.run(variable.initializer)
+            before = by_master()
+            assert [session.run(more) for _ in range(5)][-1] == 5.0
+            assert by_master() > before
+            cluster.servers["worker:0"].worker.runtime.resources.cleanup()
+            for _ in range(2):
+                with pytest.raises(errors.FailedPreconditionError):
+                    session.run(more)

@@ -28,10 +28,10 @@ from headrace.run.scope import Scope
 from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.grpc.client import GrpcPeer
 from headrace.serve.lane import accepting as accepting_of
+from headrace.serve.lane import answers
 from headrace.serve.lane import client as lane_client
 from headrace.serve.lane import connect as lane_connect
 from headrace.serve.lane import connection as lane_connection
-from headrace.serve.lane import served
 from headrace.serve.lane import socket as lane_socket
 from headrace.serve.lane.call import Call
 from headrace.serve.lane.client import LanePeer
@@ -654,7 +654,7 @@ def test_an_error_that_is_none_is_a_typed_one(
             raise errors.aborted("never mind")
 
         with monkeypatch.context() as patch:
-            patch.setattr(served, "to_detail", lambda error: Garbage)
+            patch.setattr(answers, "to_detail", lambda error: Garbage)
             patch.setattr(Worker, "device_attributes", failing)
             for _ in range(2):
                 with pytest.raises(error):

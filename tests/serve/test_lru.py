@@ -111,7 +111,7 @@ def test_steps_beyond_the_most_run_as_ever_and_tasks_forget_the_others(
                 assert session.run(total, {x: 6}) == 6 + number  # by its number
         master = cluster.servers["worker:0"].master
         (table,) = master._sessions.values()
-        assert len(table._prepared_by_number) == len(table._prepared_by_names) == MOST
+        assert len(table.prepared_by_number) == len(table._prepared_by_names) == MOST
         for _ in range(27):
             assert forgotten.acquire(timeout=WITHIN_S)
         worker = cluster.servers["ps:0"].worker

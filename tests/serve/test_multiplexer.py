@@ -47,6 +47,9 @@ class Echo(Member):
         self.here.send(data)
         return True
 
+    def answer_due(self) -> bool:
+        return True
+
     def go_on(self) -> None:
         self.gone_on.set()
 
@@ -217,6 +220,31 @@ def test_no_update_of_clients_that_were_handed_over_is_lost(
                 now = session.run(more)
                 assert now > last
                 assert session.run(variable) >= now
+                last = now
+
+    with tf.Session(target) as session:
+        session.run(variable.initializer)
+        in_threads(*[client] * CLIENTS)
+        assert session.run(variable) == CLIENTS * OFTEN
+    assert len(set(taken)) > 1
+
+
+def test_one_thread_answers_the_steps_of_a_master(cluster: Cluster, taken: list[Member]) -> None:
+    variable, more = a_variable()
+    with tf.device("/job:ps/task:0"):
+        answer = tf.constant([1.5, 2.5])
+    graph, target = tf.get_default_graph(), cluster.target("ps:0")
+    together = threading.Barrier(CLIENTS)
+
+    def client() -> None:
+        with tf.Session(target, graph=graph) as session:
+            together.wait(WITHIN_S)
+            last = 0
+            for _ in range(OFTEN):
+                now = session.run(more)
+                assert now > last
+                assert session.run(variable) >= now
+                assert session.run(answer).tolist() == [1.5, 2.5]
                 last = now
 
     with tf.Session(target) as session:

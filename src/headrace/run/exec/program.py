@@ -60,6 +60,17 @@ class Change(NamedTuple):
     gives: bool
 
 
+class Wait(NamedTuple):
+    """An operation that may wait, on a resource, with constants beside it, that a program consists of.
+
+    kernel: takes the resource and `constants`; gives a Pending, or the result.  given: what leaves, of its result.
+    """
+
+    kernel: Kernel
+    constants: Sequence[Any]
+    given: Callable[[Any], list[Any]]
+
+
 class Segment:
     """Instructions that never wait.
 
@@ -330,6 +341,54 @@ class Program:
         if value.ndim or given not in ([], [changed.outputs[0]]):
             return None
         return finder.kernel, Change(changed.kernel, value, self._into, bool(given))
+
+    def constants(self) -> list[Any] | None:
+        """What leaves, of a program that has nothing to do; None of any other."""
+        if self.items or self.num_args:
+            return None
+        return [self.template[each.register] for each in self.returns]
+
+    def wait(self) -> tuple[Kernel, Wait] | None:
+        """Of a program that does nothing but one thing that may wait: what finds the resource in a step, and that.
+
+        None if anything else is computed, taken or left on the way, or the step is needed for it.
+        """
+        if self._straight is None or self.num_args or self.shares or self.polls:
+            return None
+        finder, waits = None, None
+        for item in self.items:
+            work = item.work
+            if isinstance(work, Waiter):
+                if waits is not None:
+                    return None
+                waits = work
+                continue
+            for each in work.code.instructions:
+                if each.kind == RELEASE:
+                    continue
+                if HANDLE not in each.node.traits or each.kind != CALL or each.inputs != (0,):
+                    return None
+                if finder is not None or waits is not None:
+                    return None
+                finder = each
+        if finder is None or waits is None or waits.inputs[:1] != finder.outputs:
+            return None
+        if CALLS_USER in waits.node.traits or _exchanges(waits):
+            return None
+        constants = [self.template[register] for register in waits.inputs[1:]]
+        if not all(isinstance(value, np.ndarray | np.generic) for value in constants):
+            return None
+        if any(each.register not in waits.outputs for each in self.returns):
+            return None
+        template, store = self.template, waits.store
+        leaving = [each.register for each in self.returns]
+
+        def given(result: Any) -> list[Any]:
+            registers = template.copy()
+            store(registers, result)
+            return [registers[each] for each in leaving]
+
+        return finder.kernel, Wait(waits.kernel, constants, given)
 
     def lent(self, bare: Sequence[Any], step: StepState) -> list[Any]:
         """What leaves, of a `BARE` step, as any other lends it."""

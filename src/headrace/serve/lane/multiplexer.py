@@ -1,23 +1,31 @@
-"""The lane, server side: one thread reads all connections whose requests are answered at once, while there are several.
+"""The lane, server side: one thread reads all connections whose requests need no thread that waits, while there are
+several.
 
 A thread a connection takes the interpreter's lock from another one at each system call.  So when a second connection
-asks again and again what is answered at once (`serve.lane.repeated`), both are handed to one thread, which answers what
-has come on any of them in one go.  A request of another kind takes its connection back to a thread of its own, and so
-does being the last one.
+asks again and again what is answered at once, or when something is there (`serve.lane.repeated`), both are handed to
+one thread, which answers what has come on any of them in one go, and then what such answers have made possible: a
+dequeue, say, by an enqueue.  A request of another kind takes its connection back to a thread of its own, and so does
+one that waits for long, and being the last one.
 Called by: serve.lane.served.  Threads: any; `_run` is that of the connection which came second.
 """
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
+from headrace.run.pending import Pending
 from headrace.serve.rpc.limits import LIMITS
 
-STEADY = 16  # requests that are answered at once, one after the other, before a connection may be handed over
+STEADY = 16  # requests of that kind, one after the other, before a connection may be handed over
+_NOTHING = None, 0.0
 
 
 class Member(ABC):
@@ -30,6 +38,10 @@ class Member(ABC):
     @abstractmethod
     def answer_available(self) -> bool:
         """Answer what has come, without waiting.  False: it has to go on by itself, or has ended.  Does not raise."""
+
+    @abstractmethod
+    def answer_due(self) -> bool:
+        """Answer what has waited, as `answer_available` does."""
 
     @abstractmethod
     def go_on(self) -> None:
@@ -52,6 +64,12 @@ class Multiplexer:
         self._steady = 0  # connections, those that were handed over included
         self._members: dict[int, Member] = {}
         self._epoll: select.epoll | None = None  # while a thread waits on it
+        self._wake = -1  # an eventfd, by which others than that thread say that something is due
+        self._reader = 0  # that thread
+        self._waiting: dict[
+            Member, tuple[Pending[Any], float]
+        ] = {}  # what calls wait for, since when
+        self._due: deque[tuple[Member, Pending[Any]]] = deque()  # which is there
 
     def steadies(self, more: int) -> None:
         """A connection has become steady (1), or is not any more (-1)."""
@@ -63,33 +81,80 @@ class Multiplexer:
         """Have a steady connection.  Returns at once, or when it and all that came later have left."""
         with self._lock:
             running, epoll = self._epoll is not None, self._epoll or select.epoll()
-            self._epoll = epoll
+            if not running:
+                self._epoll = epoll
+                self._reader = threading.get_ident()
+                self._wake = os.eventfd(0, os.EFD_NONBLOCK)
+                epoll.register(self._wake, select.EPOLLIN)
             self._members[member.fileno()] = member
             epoll.register(member.fileno(), select.EPOLLIN)
         if not running:
             self._run(epoll)
 
+    def wait_for(self, member: Member, pending: Pending[Any]) -> None:
+        """A member's call waits for that, says the thread that reads."""
+        self._waiting[member] = pending, time.monotonic()
+        pending.on_done(lambda done: self._is_due(member, done))
+
+    def _is_due(self, member: Member, pending: Pending[Any]) -> None:
+        if threading.get_ident() == self._reader:
+            self._due.append((member, pending))
+            return
+        with self._lock:
+            if self._epoll is not None:
+                self._due.append((member, pending))
+                os.eventfd_write(self._wake, 1)
+
     def _run(self, epoll: select.epoll) -> None:
         members = self._members
         left: Sequence[Member] | None = None
         while left is None:
-            ready = epoll.poll(LIMITS.multiplexed_idle_s)
+            waits = bool(self._waiting)
+            ready = epoll.poll(LIMITS.multiplexed_wait_s if waits else LIMITS.multiplexed_idle_s)
             for fd, _ in ready:
-                member = members[fd]
-                if not member.answer_available():
-                    with self._lock:
-                        self._forget(fd)
-                    member.go_on()
-            if not ready or len(members) < 2:
-                left = self._end(idle=not ready)
+                if fd == self._wake:
+                    os.eventfd_read(self._wake)
+                elif not (member := members[fd]).answer_available():
+                    self._let_go(member)
+            if self._due:
+                self._answer_due()
+            if waits:
+                self._let_go_of_late()
+            if not (ready or waits) or len(members) < 2:
+                left = self._end(idle=not (ready or waits))
         for member in left:
             member.go_on() if ready else member.rest()
+
+    def _answer_due(self) -> None:
+        """Answer those whose calls need not wait any more, and those that this has made possible."""
+        due, waiting = self._due, self._waiting
+        while due:
+            member, pending = due.popleft()
+            waits_for, _ = waiting.get(member, _NOTHING)
+            if waits_for is not pending:  # it has gone on since
+                continue
+            del waiting[member]
+            if not member.answer_due():
+                self._let_go(member)
+
+    def _let_go_of_late(self) -> None:
+        """Let go of those whose calls have waited for long."""
+        since = time.monotonic() - LIMITS.multiplexed_wait_s
+        late = [member for member, (_, began) in self._waiting.items() if began <= since]
+        for member in late:
+            self._let_go(member)
+
+    def _let_go(self, member: Member) -> None:
+        """Have a member go on by itself."""
+        with self._lock:
+            self._forget(member.fileno())
+        member.go_on()
 
     def _forget(self, fd: int) -> None:
         """The lock is held."""
         assert self._epoll is not None
         self._epoll.unregister(fd)
-        del self._members[fd]
+        self._waiting.pop(self._members.pop(fd), None)
         self._steady -= 1
         self.several = self._steady > 1
 
@@ -103,5 +168,7 @@ class Multiplexer:
                 self._forget(fd)
             assert self._epoll is not None
             self._epoll.close()
-            self._epoll = None
+            os.close(self._wake)
+            self._epoll, self._reader = None, 0
+            self._due.clear()
         return left

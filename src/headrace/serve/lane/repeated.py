@@ -6,64 +6,124 @@ Called by: serve.lane.served.  Threads: the one that reads the connection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
 from typing import Any
 
 from headrace.codec.frames import Kind, pack
 from headrace.serve.lane.wire import Answer, KnownAnswers
-from headrace.serve.rpc.again import AtOnce, Binder, Bound, ChangesAgain, ReadsAgain, RunsAgain
+from headrace.serve.rpc.again import (
+    AtOnceOrLater,
+    Binder,
+    Bound,
+    ChangesAgain,
+    ReadsAgain,
+    RunsAgain,
+    RunsByNumber,
+    WaitsAgain,
+)
 from headrace.serve.rpc.brief import STEP_BYTES
 
 MOST = 16  # requests of a connection that are remembered
+MOST_NUMBERS = 4096  # numbers in those, where they come again
 
-Running = Callable[[int, RunsAgain | ChangesAgain], Answer]
-"""What answers a request for a method, by its number, that is run, or that changes something."""
+
+class Answering(ABC):
+    """What makes the answers to requests for a method, by its number."""
+
+    @abstractmethod
+    def running(self, number: int, bound: RunsAgain) -> Answer:
+        """Of what is run."""
+
+    @abstractmethod
+    def changing(self, number: int, bound: ChangesAgain) -> Answer:
+        """Of what changes something."""
+
+    @abstractmethod
+    def waiting(self, number: int, bound: WaitsAgain) -> Answer:
+        """Of what may have to wait."""
 
 
 class Repeated:
     """See the module header."""
 
-    __slots__ = ("_bound", "at_once", "known")
+    __slots__ = ("_bound", "_numbered", "at_once", "known")
 
     def __init__(self) -> None:
-        """known: what may wait, or last; at_once: what does not."""
+        """known: what may wait, or last, by their bytes without the number; at_once: what needs no thread that waits,
+        by those, or by all their bytes.
+        """
         self.known: KnownAnswers = {}
         self.at_once: KnownAnswers = {}
         self._bound: dict[bytes, Bound | None] = {}  # what was made of requests, by their headers
+        self._numbered: dict[bytes, AtOnceOrLater | None] = {}  # by their bytes
 
     def note(
-        self, number: int, header: bytes, request: Any, binder: Binder, running: Running
+        self, number: int, header: bytes, request: Any, binder: Binder, answering: Answering
     ) -> None:
         """A request without values has been answered."""
         same = header[:-STEP_BYTES]
         if same in self._bound:
             bound = self._bound[same]
-            if not isinstance(bound, AtOnce) or bound.holds():
+            if isinstance(bound, RunsByNumber):
+                self._note_number(number, header, bound, answering)
+                return
+            if bound is None or isinstance(bound, RunsAgain) or bound.holds():
                 return
         elif len(self._bound) >= MOST:
             self.forget()
         bound = self._bound[same] = binder(request)
-        frame = b"".join(pack(Kind.REQUEST, number, 0, header))[:-STEP_BYTES]
+        frame = _frame(number, header)[:-STEP_BYTES]
         self.known.pop(frame, None)
         self.at_once.pop(frame, None)
-        if isinstance(bound, ReadsAgain):
-            self.at_once[frame] = _reading(number, bound)
-        elif isinstance(bound, ChangesAgain):
-            self.at_once[frame] = running(number, bound)
+        if isinstance(bound, RunsAgain):
+            self.known[frame] = answering.running(number, bound)
+            if isinstance(bound, RunsByNumber):
+                self._note_number(number, header, bound, answering)
         elif bound is not None:
-            self.known[frame] = running(number, bound)
+            self.at_once[frame] = _at_once(number, bound, answering)
+
+    def _note_number(
+        self, number: int, header: bytes, bound: RunsByNumber, answering: Answering
+    ) -> None:
+        """As `note`, of a request whose number comes again."""
+        frame = _frame(number, header)
+        if frame in self._numbered:
+            before = self._numbered[frame]
+            if before is None or before.holds():
+                return
+        elif len(self._numbered) >= MOST_NUMBERS:
+            self.forget()
+            return
+        found = bound.at_once(int.from_bytes(header[-STEP_BYTES:], "little"))
+        self._numbered[frame] = found
+        self.at_once.pop(frame, None)
+        if found is not None:
+            self.at_once[frame] = _at_once(number, found, answering)
 
     def forget(self) -> None:
         """What answers its requests holds the connection: not any more."""
         self.known.clear()
         self.at_once.clear()
         self._bound.clear()
+        self._numbered.clear()
 
 
-def beginning(number: int, values: Sequence[Any]) -> bytes:
+def _frame(number: int, header: bytes) -> bytes:
+    return b"".join(pack(Kind.REQUEST, number, 0, header))
+
+
+def beginning(number: int, values: Any) -> bytes:
     """The frame of a reply with such values, as far as those themselves."""
     reply = b"".join(pack(Kind.REPLY, number, 0, b"", values))
     return reply[: len(reply) - sum([value.nbytes for value in values])]
+
+
+def _at_once(number: int, bound: AtOnceOrLater, answering: Answering) -> Answer:
+    if isinstance(bound, ReadsAgain):
+        return _reading(number, bound)
+    if isinstance(bound, ChangesAgain):
+        return answering.changing(number, bound)
+    return answering.waiting(number, bound)
 
 
 def _reading(number: int, bound: ReadsAgain) -> Answer:

@@ -23,23 +23,19 @@ from headrace.codec.frames import Frame, Kind, whole
 from headrace.run import spans
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.run.state.variable import release
+from headrace.serve.lane.answers import STALLED_S, AnswersAgain, told
 from headrace.serve.lane.channels import LaneChannel
 from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.handler import Handler
-from headrace.serve.lane.multiplexer import Member
-from headrace.serve.lane.repeated import Repeated, beginning
+from headrace.serve.lane.repeated import Repeated
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.wire import (
     CONTEXT,
     HANDSHAKE,
     PROOF,
-    Answer,
     handshake,
 )
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.again import ChangesAgain, RunsAgain
-from headrace.serve.rpc.brief import STEP_BYTES
 from headrace.serve.rpc.cancelled_calls import new_number
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.security import NONCE_BYTES, new_nonce
@@ -51,7 +47,6 @@ if TYPE_CHECKING:
 
 _SOON_S = 0.02  # within which the next call of a busy client comes
 _LINGER_S = 1.0
-_STALLED_S = 2.0  # for a read of at most _LINGER_S: this process was stopped
 _HANDSHAKE_WITHIN_S = 1.0
 
 _REPLY, _ONE_WAY = Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
@@ -59,13 +54,14 @@ _REPLY, _ONE_WAY = Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
 _log = logging.getLogger("headrace")
 
 
-class ServedConnection(Member):
+class ServedConnection(AnswersAgain):
     """One connection, served; the `rpc.step_channel.Caller` of its calls."""
 
     lends = True
     channels: StepChannels | None = None
 
     def __init__(self, transport: LaneServer, lane: LaneSocket) -> None:
+        super().__init__()
         self._transport = transport
         self._handlers = transport.handlers
         self._that_last = transport.that_last
@@ -80,7 +76,6 @@ class ServedConnection(Member):
         self._fresh = Scope()  # the next call's, if that has no deadline: made while nobody waits
         self._own_channel: _CalledChannel | None = None
         self._handed_over = False
-        self._failed: Exception | None = None
         self._repeated = Repeated()
         self._last_s = 0.0  # when the last call came
         self._number = new_number()
@@ -155,7 +150,7 @@ class ServedConnection(Member):
         else:
             if self._handed_over:
                 self._handed_over = False
-                self._transport.multiplexer.take(self)
+                self.hand_over()
             else:
                 self.rest()
 
@@ -175,36 +170,10 @@ class ServedConnection(Member):
                 return self._linger()
         return lane.read(_SOON_S) or self._linger()
 
-    def fileno(self) -> int:
-        """See `Member`."""
-        return self._lane.fileno()
-
-    def answer_available(self) -> bool:
-        """See `Member`."""
-        try:
-            return self._lane.answer_available(self._repeated.at_once)
-        except Exception as error:  # told by who goes on
-            self._failed = error
-            return False
-
-    def go_on(self) -> None:
-        """See `Member`."""
-        try:
-            self._transport.pool.submit(self._serve)
-        except RuntimeError:  # no thread to be had
-            self._end()
-
-    def rest(self) -> None:
-        """See `Member`."""
-        self._lane.rest()
-        with self._lock:
-            self._parked = True
-        event_loop().arm(self._lane, wants_input=True)
-
     def _look_up(self) -> None:
         """A call has come; its caller may have gone while this process was stopped, or after a long call."""
         now = time.monotonic()
-        if now - self._last_s > _STALLED_S and self._lane.hung_up():
+        if now - self._last_s > STALLED_S and self._lane.hung_up():
             self._gone = True
         self._last_s = now
 
@@ -258,6 +227,7 @@ class ServedConnection(Member):
             reply: Pending[Any] = handler.handle(handler.decode(frame.header, []), scope)
         except Exception as error:  # the caller gets every failure
             reply = Pending.failed_with(as_op_error(error, handler.name))
+        self._lane.rest()
         if self._gone:
             scope.cancel(gone)
         scope.on_cancel(lambda: reply.abandon(scope.error or gone))
@@ -278,7 +248,7 @@ class ServedConnection(Member):
             assert handler.encode is not None
             (header, given), kind = handler.encode(done.result()), _REPLY
         except Exception as error:  # the caller gets every failure
-            kind, header, given = Kind.ERROR, _told(error, handler.name, Kind.REQUEST), ()
+            kind, header, given = Kind.ERROR, told(error, handler.name, Kind.REQUEST), ()
         try:
             if not self._gone:
                 self._send(kind, number, header, given, handler.in_place)
@@ -318,13 +288,13 @@ class ServedConnection(Member):
             del values
             reply = handle(request, scope, self) if takes_caller else handle(request, scope)
             if binder is not None and not (feeds or timeout_us):
-                self._repeated.note(number, header, request, binder, self._again)
+                self._repeated.note(number, header, request, binder, self)
             del request
             if isinstance(reply, Pending):
                 reply = reply.wait(scope)
             header, given = encode(reply) if encode is not None else (b"", reply)
         except Exception as error:  # the caller gets every failure
-            kind, header, given = Kind.ERROR, _told(error, what, asked), ()
+            kind, header, given = Kind.ERROR, told(error, what, asked), ()
         finally:
             self._scope = None
             if self._gone:
@@ -352,76 +322,6 @@ class ServedConnection(Member):
         except errors.OpError as error:  # a value that no message can hold; nothing has been sent
             lane.send_frame(Kind.ERROR, number, to_detail(error).SerializeToString())
             return True
-
-    def _again(self, number: int, bound: RunsAgain | ChangesAgain) -> Answer:
-        """What answers requests of `bound` when they come again."""
-        if isinstance(bound, ChangesAgain):
-            return self._changing(number, bound)
-        return self._running(number, bound)
-
-    def _changing(self, number: int, bound: ChangesAgain) -> Answer:
-        """What answers them by the reply that has been given before, with the values of now."""
-        begins, contents = beginning(number, bound.values), bound.contents
-        lane, monotonic = self._lane, time.monotonic
-
-        def answer(request: bytes) -> bytes | None:
-            # One function: each more touches as much memory as the change.
-            now = monotonic()
-            if now - self._last_s > _STALLED_S and lane.hung_up():  # see `_look_up`
-                self._gone = True
-            self._last_s = now
-            self._scope = self._fresh  # a call is under way
-            try:
-                values = None if self._gone else contents()
-            finally:
-                self._scope = None
-            if self._gone:
-                self._transport.calls.left(self._number)
-                return None if values is None else b""
-            return None if values is None else begins + values
-
-        return answer
-
-    def _running(self, number: int, bound: RunsAgain) -> Answer:
-        """What answers them as `_answer` does."""
-        handler, run = self._handlers[number], bound.run
-        known: Sequence[Any] | None = None
-        begins = b""
-
-        def answer(request: bytes) -> bytes | None:
-            nonlocal known, begins
-            self._look_up()
-            scope = self._scope = self._fresh
-            try:
-                if self._gone:
-                    return None
-                values = run(int.from_bytes(request[-STEP_BYTES:], "little"), scope)
-                if values is None:
-                    return None
-            except Exception as error:  # the caller gets every failure
-                failure = _told(error, handler.name, Kind.REQUEST)
-                if not self._gone:
-                    self._lane.send_frame(Kind.ERROR, number, failure)
-                return b""
-            finally:
-                self._scope, self._fresh = None, Scope()
-                if self._gone:
-                    self._transport.calls.left(self._number)
-            if values.__class__ is bytes:
-                if bound.values is not known:
-                    known = bound.values
-                    begins = beginning(number, known)
-                return b"" if self._gone else begins + values
-            leased = True
-            try:
-                if not self._gone:
-                    leased = self._send(_REPLY, number, b"", values, handler.in_place)
-            finally:
-                if leased:
-                    release(values)
-            return b""
-
-        return answer
 
     def channel(self) -> LaneChannel:
         """See `rpc.step_channel.Caller`."""
@@ -508,14 +408,6 @@ class _CalledChannel(LaneChannel):
             self._connection.lost(errors.cancelled("the caller is gone"))
         except errors.OpError as error:
             self._connection.lost(error)
-
-
-def _told(error: Exception, what: str, asked: Kind) -> bytes:
-    """The failure of a call, as its caller gets it."""
-    failure = as_op_error(error, what)
-    if asked is _ONE_WAY:
-        _log.warning("%s failed, whose caller waits for no reply: %s", what, failure)
-    return to_detail(failure).SerializeToString()
 
 
 def _cut_untrusted(here: weakref.ref[ServedConnection]) -> None:

@@ -310,7 +310,7 @@ class LaneSocket:
                 except BlockingIOError:
                     return False
                 same = data[:-STEP_BYTES]
-                answer = at_once.get(same)
+                answer = at_once.get(same) or at_once.get(data)
                 if answer is not None:
                     steady += 1
                     if steady == STEADY:
@@ -344,19 +344,27 @@ class LaneSocket:
             data, extra, flags, _ = self._sock.recvmsg(_SHORT, self._ancillary, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return True
-        answer = at_once.get(data[:-STEP_BYTES])
+        answer = at_once.get(data[:-STEP_BYTES]) or at_once.get(data)
         reply = None if answer is None or extra or flags else answer(data)
         if reply is None:
             self._put(data, extra, flags)
             return False
+        return not reply or self.send_available(reply)
+
+    def send_available(self, reply: bytes) -> bool:
+        """Send a frame, as far as that needs no waiting.  False: the rest is held; `flush` is to be called."""
         try:
-            sent = self._sock.send(reply, socket.MSG_DONTWAIT) if reply else 0
+            sent = self._sock.send(reply, socket.MSG_DONTWAIT)
         except BlockingIOError:
             sent = 0
         if sent != len(reply):
             self.hold(reply[sent:])
             return False
         return True
+
+    def put_back(self, data: bytes) -> None:
+        """Leave a request to `read` that was to be answered in another way."""
+        self._parser.put(data)
 
     def _put(self, data: bytes, extra: Sequence[tuple[int, int, bytes]], flags: int) -> None:
         """Leave to `read` what was read between two frames."""

@@ -24,13 +24,14 @@ from headrace.serve.connect.cluster_view import ClusterView
 from headrace.serve.connect.local_servers import normal
 from headrace.serve.connect.peers import Peers
 from headrace.serve.connect.transports import direct_steps
+from headrace.serve.master.at_once import step_at_once
 from headrace.serve.master.master_session import MasterSession
 from headrace.serve.master.session_reaper import SessionReaper
 from headrace.serve.observe.counting import renewed
 from headrace.serve.observe.overview import overview
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
-from headrace.serve.rpc.again import Bound, RunsAgain
+from headrace.serve.rpc.again import AtOnceOrLater, Bound, RunsByNumber
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.peer import gives_pending
 from headrace.serve.rpc.status import again, to_detail
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _STEPS = ("run", "run_known", "run_callable")
 _MOST_ENDED = 1024  # sessions that were closed without a word of their clients
+
 
 _log = logging.getLogger("headrace")
 
@@ -56,7 +58,7 @@ class Master:
         self._sessions: dict[str, MasterSession] = {}
         self._ended: OrderedDict[str, errors.AbortedError] = OrderedDict()
         self._session_reaper = SessionReaper(self._close_unused)
-        self._refusing: errors.OpError | None = None
+        self.refusing: errors.OpError | None = None
         self._offers_direct = direct_steps()
         self._meter: Meter | None = None  # while steps are counted
         worker.session_states = self.session_states
@@ -132,8 +134,8 @@ class Master:
         return self._scope.error is not None
 
     def _check_serving(self) -> None:
-        if self._refusing is not None:
-            raise again(self._refusing)
+        if self.refusing is not None:
+            raise again(self.refusing)
 
     def _session(self, handle: str) -> MasterSession:
         session = self._sessions.get(handle)
@@ -184,7 +186,7 @@ class Master:
 
     def serving(self, handle: str) -> MasterSession | None:
         """A session whose steps this master runs; None if it does not, which may have many reasons."""
-        return None if self._refusing is not None else self._sessions.get(handle)
+        return None if self.refusing is not None else self._sessions.get(handle)
 
     def bind_known(self, request: m.RunKnownRequest) -> Bound | None:
         """See `rpc.again.Binder`."""
@@ -370,7 +372,7 @@ class Master:
 
         Raises DeadlineExceeded.
         """
-        self._refusing = error
+        self.refusing = error
         with self._lock:
             sessions = list(self._sessions.values())
         asked = [reply for session in sessions for reply in session.end_direct(error, scope)]
@@ -383,26 +385,30 @@ class Master:
 
     def close(self, error: errors.OpError, scope: Scope) -> None:
         """Close all sessions with `error`; waits for their steps no longer than `scope`."""
-        self._refusing = error
+        self.refusing = error
         with contextlib.suppress(errors.DeadlineExceededError):
             self._close_all(error, scope)
         self._scope.cancel(error)
 
 
-class _KnownSteps(RunsAgain):
+class _KnownSteps(RunsByNumber):
     """The steps of a session that have a number and no feeds, asked for over one connection."""
 
     def __init__(self, master: Master, handle: str) -> None:
         self._master = master
         self._handle = handle
-        self._last = m.RunKnownRequest(handle, 0, [], True)  # most ask for the same step again
+        self._requests: dict[int, m.RunKnownRequest] = {}  # by the step's number
+
+    def at_once(self, number: int) -> AtOnceOrLater | None:
+        """See `RunsByNumber`."""
+        self._requests[number] = m.RunKnownRequest(self._handle, number, [], True)
+        session = self._master.serving(self._handle)
+        return None if session is None else step_at_once(self._master, session, number, self)
 
     def run(self, number: int, scope: Scope) -> Sequence[Any] | None:
         """See `RunsAgain`."""
         session = self._master.serving(self._handle)
-        if session is None:
+        request = self._requests.get(number)
+        if session is None or request is None:
             return None
-        request = self._last
-        if request.signature != number:
-            request = self._last = m.RunKnownRequest(self._handle, number, [], True)
         return session.run_known(request, scope)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
@@ -44,12 +45,27 @@ from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.status import ForgottenStepError, again, to_detail
 from headrace.serve.rpc.waiting import follow
 
+if TYPE_CHECKING:
+    from headrace.serve.observe.meter import Meter
+
+_random = random.Random(
+    secrets.randbits(64)
+)  # numbers of steps; one takes as much memory as a session
+os.register_at_fork(after_in_child=lambda: _random.seed(secrets.randbits(64)))
+
 Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Feeds, fetches and targets as a client writes them."""
 
 
 class MasterSession:
-    """See the module header.  client: who made it, for people; "" if they did not say."""
+    """See the module header.  client: who made it, for people; "" if they did not say.
+
+    closed: why it runs no steps any more.  leaving: its steps that were given up; those that come wait for them.
+    prepared_by_number: what the numbers of steps stand for.  used: whether any was asked for since `was_used`.
+    limited: whether they have a time limit of the session.  meter: while steps are counted.
+    """
+
+    meter: Meter | None = None
 
     def __init__(
         self,
@@ -64,7 +80,7 @@ class MasterSession:
         self.handle = handle
         self.cluster = cluster
         self._config = config
-        self._limits = config.operation_timeout_in_ms > 0
+        self.limited = config.operation_timeout_in_ms > 0
         self.own_task = own_task
         self._own_peers = own_peers
         self._callables = Callables()
@@ -81,14 +97,13 @@ class MasterSession:
         self._idle = threading.Condition(self._lock)
         self._numbers = itertools.count(1)
         self._prepared_by_names: LruTable[Names, PreparedSignature] = LruTable(LIMITS.most_prepared)
-        self._prepared_by_number: dict[int, PreparedSignature] = {}
+        self.prepared_by_number: dict[int, PreparedSignature] = {}
         self._steps: dict[object, Scope] = {}
-        self._leaving = CancelledSteps()
-        self._used = True
-        self._random_bits = random.Random(secrets.randbits(64)).getrandbits
+        self.leaving = CancelledSteps()
+        self.used = True
         self._awaited = False  # whether somebody waits for steps to end, or has
         self._afterwards: list[tuple[set[object], Callable[[], object]]] = []
-        self._closed: errors.OpError | None = None
+        self.closed: errors.OpError | None = None
         self._partials = Partials(handle, self._run_parts, self._end_partial, self._partial_failed)
         self._since = time.monotonic()
         self.client = ""
@@ -130,17 +145,17 @@ class MasterSession:
 
         Raises NotFound (unknown op), InvalidArgument.
         """
-        self._used = True
+        self.used = True
         return self._planner.extend(addition)
 
     def was_used(self) -> bool:
         """Whether there is a step, or something has been asked of it since this was called last."""
-        used, self._used = self._used, False
+        used, self.used = self.used, False
         return used or bool(self._steps)
 
     def _check_open(self) -> None:
-        if self._closed is not None:
-            raise again(self._closed)
+        if self.closed is not None:
+            raise again(self.closed)
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -151,23 +166,27 @@ class MasterSession:
         timeout_ms = timeout_ms or self._config.operation_timeout_in_ms
         with Scope(timeout_ms / 1000 if timeout_ms > 0 else None, scope) as running:
             token = object()
-            self._used = True
+            self.used = True
             with self._lock:
                 self._check_open()
                 self._steps[token] = running
             if self._legacy_client is not None:
                 self._legacy_client.watch(running)
             try:
-                self._leaving.go_first(running)
+                self.leaving.go_first(running)
                 yield running
             finally:
-                self._leave(token)
+                self.unbook(token)
 
-    def _leave(self, token: object) -> None:
+    def book(self, scope: Scope) -> None:
+        """A step that has no thread is under way; who closes the session ends its scope."""
+        self._steps[scope] = scope
+
+    def unbook(self, token: object) -> None:
         """A step is over."""
         del self._steps[token]
-        if self._leaving.any:
-            self._leaving.left(token)
+        if self.leaving.any:
+            self.leaving.left(token)
         if self._awaited:
             self._has_ended(token)
 
@@ -175,9 +194,9 @@ class MasterSession:
         """Have steps that come wait for those that have been cancelled."""
         for token, running in list(self._steps.items()):
             if running.cancelled:
-                self._leaving.add(token)
+                self.leaving.add(token)
                 if token not in self._steps:
-                    self._leaving.left(token)
+                    self.leaving.left(token)
 
     def _has_ended(self, token: object) -> None:
         """Tell who waits for it that a step is over."""
@@ -274,25 +293,25 @@ class MasterSession:
 
     def run_known(self, request: m.RunKnownRequest, scope: Scope) -> m.ValuesReply:
         """Run a step by its number.  Raises as `run`."""
-        prepared = self._prepared_by_number.get(request.signature)
+        prepared = self.prepared_by_number.get(request.signature)
         if prepared is None or len(prepared.feeds) != len(request.feeds):
             raise self._no_such_step(prepared, request)
-        prepared.used = self._used = True
-        if self._limits and scope.deadline is None:  # else the step has a limit of its own
+        prepared.used = self.used = True
+        if self.limited and scope.deadline is None:  # else the step has a limit of its own
             with self._step(None, scope) as running:
                 return self._run_numbered(prepared, request, running)
         token = object()
         self._steps[token] = scope
         try:
-            if self._closed is not None:
+            if self.closed is not None:
                 self._check_open()
-            if self._leaving.any:
-                self._leaving.go_first(scope)
+            if self.leaving.any:
+                self.leaving.go_first(scope)
             else:
                 scope.check()
             return self._run_numbered(prepared, request, scope)
         finally:
-            self._leave(token)
+            self.unbook(token)
 
     def _run_numbered(
         self, prepared: PreparedSignature, request: m.RunKnownRequest, scope: Scope
@@ -306,7 +325,7 @@ class MasterSession:
             named = dict(zip(prepared.feeds, request.feeds, strict=True))
             found, _ = self._run_plan(plan, named, None, scope, request.takes_leases)
             return m.ValuesReply([found[name] for name in prepared.fetches])
-        step_id = self._random_bits(56) | 1
+        step_id = _random.getrandbits(56) | 1
         requests = PartRequests(bound, step_id, request.feeds, request.takes_leases)
         try:
             values = run_stages(self.cluster, self.own_task, requests, scope)
@@ -334,9 +353,9 @@ class MasterSession:
                 prepared = self._prepared_by_names.get(key)
                 if prepared is None:
                     prepared = PreparedSignature(next(self._numbers), request)
-                    self._prepared_by_number[prepared.number] = prepared
+                    self.prepared_by_number[prepared.number] = prepared
                     for _, fallen in self._prepared_by_names.add(key, prepared):
-                        del self._prepared_by_number[fallen.number]
+                        del self.prepared_by_number[fallen.number]
         return prepared
 
     def _no_such_step(
@@ -361,7 +380,7 @@ class MasterSession:
     ) -> tuple[dict[str, Any], pb.RunMetadata | None]:
         """The values of the plan's fetches by tensor name, and what `options` asks for beside."""
         options = options or pb.RunOptions()
-        step_id = self._random_bits(56) | 1
+        step_id = _random.getrandbits(56) | 1
         requests = [
             m.RunGraphRequest(
                 part.graph_handle,
@@ -506,7 +525,7 @@ class MasterSession:
     def cancel(self, error: errors.OpError) -> None:
         """Refuse steps, and end those under way, with `error`."""
         with self._lock:
-            self._closed = error
+            self.closed = error
             steps = list(self._steps.values())
         self._planner.refuse(error)
         for running in steps:

@@ -127,6 +127,11 @@ class BoundPlan:
         count = len(self.plan.parts[index].fetches)
         return index if self._places == [(index, place) for place in range(count)] else -1
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether one part's reply has the fetches as they were named, and nothing else."""
+        return self._whole >= 0
+
     def fetches(self, values: Sequence[list[Any]]) -> list[Any]:
         """The fetches, of the values that the parts have given."""
         if self._whole >= 0:

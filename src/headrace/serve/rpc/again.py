@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 
 
@@ -65,6 +66,54 @@ class RunsAgain(ABC):
         """
 
 
-Bound = ReadsAgain | ChangesAgain | RunsAgain
+class WaitsAgain(ABC):
+    """A request whose step does nothing but wait for one thing, if it has to, and give what has come of it.
+
+    otherwise: what runs it where a thread may wait.
+    """
+
+    otherwise: RunsAgain
+
+    @property
+    @abstractmethod
+    def values(self) -> Sequence[Any]:
+        """Of its reply, as of `AtOnce`; others when their form changes."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether it need not wait, as it seems."""
+
+    @abstractmethod
+    def begin(self, scope: Scope) -> bytes | Pending[Any] | None:
+        """The bytes of all values; or what they wait for, the step being booked until `end`.
+
+        None: as of `AtOnce.contents`.  The scope's end abandons what it waits for.
+        """
+
+    @abstractmethod
+    def end(self, pending: Pending[Any], scope: Scope) -> bytes | None:
+        """The bytes of all values when what they waited for is done.
+
+        None: that has failed, or was abandoned; nothing has been done, and the request is to be answered as any other.
+        """
+
+    @abstractmethod
+    def holds(self) -> bool:
+        """Whether what it was bound to is still what the request means."""
+
+
+AtOnceOrLater = ReadsAgain | ChangesAgain | WaitsAgain
+"""What answers requests without a thread that waits."""
+
+
+class RunsByNumber(RunsAgain):
+    """One whose requests come again with the same number, that of a signature."""
+
+    @abstractmethod
+    def at_once(self, number: int) -> AtOnceOrLater | None:
+        """What answers the request with that number, which has been answered before; None: `run` does."""
+
+
+Bound = AtOnceOrLater | RunsAgain
 Binder = Callable[[Any], Bound | None]
 """What answers a request when it comes again; None: nothing but its handler does."""

@@ -172,31 +172,44 @@ class Calls:
             self._lock.wait_for(lambda: self._ending.isdisjoint(numbers), _OTHERS_WAIT_S)
 
 
+_changed = (
+    threading.Condition()
+)  # one for all sessions, of which each has had its own steps cancelled seldom
+
+
+def _begin_anew() -> None:
+    """In a fork's child nobody holds it."""
+    global _changed
+    _changed = threading.Condition()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
 class CancelledSteps:
     """The steps of one session that have been cancelled and may still do something.
 
     any: whether there are such.
     """
 
-    __slots__ = ("_changed", "_leaving", "any")
+    __slots__ = ("_leaving", "any")
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
         self._leaving: set[object] = set()
         self.any = False
 
     def add(self, step: object) -> None:
         """A step that was cancelled; `left` follows."""
-        with self._changed:
+        with _changed:
             self._leaving.add(step)
             self.any = True
 
     def left(self, step: object) -> None:
         """It does nothing any more."""
-        with self._changed:
+        with _changed:
             self._leaving.discard(step)
             self.any = bool(self._leaving)
-            self._changed.notify_all()
+            _changed.notify_all()
 
     def go_first(self, scope: Scope) -> None:
         """Return when those that are leaving now have left; what computes for very long is not waited for.
@@ -212,6 +225,6 @@ class CancelledSteps:
         self._wait(Scope(_OTHERS_WAIT_S))
 
     def _wait(self, limit: Scope) -> None:
-        with limit, self._changed, contextlib.suppress(errors.OpError):
+        with limit, _changed, contextlib.suppress(errors.OpError):
             before = set(self._leaving)
-            limit.wait_for(self._changed, lambda: self._leaving.isdisjoint(before))
+            limit.wait_for(_changed, lambda: self._leaving.isdisjoint(before))

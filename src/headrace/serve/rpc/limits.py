@@ -29,7 +29,8 @@ class Limits:
     leaves_within_s: a step that was cancelled and computes no more than one operation.
     reach_within_s: a task that may be asked for steps by the client itself.
     nearby_within_s: a server that is found on this host says who it is, or is asked in another way: who calls waits.
-    multiplexed_idle_s: connections that one thread reads, when nothing comes on any of them.
+    multiplexed_idle_s: connections that one thread reads, when nothing comes on any of them.  multiplexed_wait_s: a
+    call of one of them that waits.
     most_plans, most_prepared: of a session, plans and signatures that are remembered.  most_scattered: plans with parts
     on several tasks whose client asks for those by itself.
     most_servers, most_cancelled: of which is known what was cancelled, and of one server how many calls.
@@ -59,6 +60,7 @@ class Limits:
     reach_within_s: float = 5.0
     nearby_within_s: float = 0.05
     multiplexed_idle_s: float = 1.0
+    multiplexed_wait_s: float = 0.1
     most_plans: int = 1024
     most_prepared: int = 4096
     most_scattered: int = 256

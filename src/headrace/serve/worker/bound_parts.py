@@ -21,7 +21,8 @@ from headrace.run.exec.program import Change, Program
 from headrace.run.scope import Scope
 from headrace.run.state.variable import NUMBERS, PYTHON_NUMBERS, Variable
 from headrace.serve.observe.counting import NOW_AND_THEN
-from headrace.serve.rpc.again import ChangesAgain, ReadsAgain, RunsAgain
+from headrace.serve.rpc.again import Bound, ChangesAgain, ReadsAgain, RunsAgain
+from headrace.serve.worker.bound_waits import bound_wait
 from headrace.serve.worker.registered import RegisteredPartition
 
 if TYPE_CHECKING:
@@ -96,6 +97,22 @@ class BoundReads(ReadsAgain):
         if meter is not None and not meter.tick() & NOW_AND_THEN:
             meter.check()
         return b"".join(parts)
+
+
+class BoundConstants(BoundReads):
+    """Values that are the same in every step."""
+
+    def __init__(
+        self, worker: Worker, registered: RegisteredPartition, direct: int, values: list[Any]
+    ) -> None:
+        generation = registered.session.runtime.resources.generation
+        super().__init__(worker, registered, direct, generation, [])
+        self.values = values
+        self._content = b"".join([value.tobytes() for value in values])
+
+    def contents(self) -> bytes | None:
+        """See `ReadsAgain`."""
+        return None if super().contents() is None else self._content
 
 
 class BoundRun(RunsAgain):
@@ -248,16 +265,16 @@ class BoundChange(ChangesAgain):
         return self._read()
 
 
-def bound_part(
-    worker: Worker, registered: RegisteredPartition, direct: int
-) -> BoundReads | BoundRun | BoundChange | None:
+def bound_part(worker: Worker, registered: RegisteredPartition, direct: int) -> Bound | None:
     """The partition, if it takes nothing and exchanges nothing."""
     if registered.args or registered.linked_to or not registered.alone:
         return None
+    run = BoundRun(worker, registered, direct)
     return (
         _bound_reads(worker, registered, direct)
         or _bound_change(worker, registered, direct)
-        or BoundRun(worker, registered, direct)
+        or bound_wait(worker, registered, direct, run, MOST_BYTES)
+        or run
     )
 
 
@@ -280,11 +297,22 @@ def _bound_change(
     return BoundChange(worker, registered, direct, generation, variable, change)
 
 
+def _are_small(values: list[Any]) -> bool:
+    return (
+        all(isinstance(value, np.ndarray | np.generic) for value in values)
+        and all(value.dtype.kind in NUMBERS for value in values)
+        and sum(value.nbytes for value in values) <= MOST_BYTES
+    )
+
+
 def _bound_reads(worker: Worker, registered: RegisteredPartition, direct: int) -> BoundReads | None:
     """The partition, if it does nothing but read a few small variables that have values."""
     program = registered.program
     if not (registered.as_they_are and isinstance(program, Program)):
         return None
+    constants = program.constants()
+    if constants is not None and _are_small(constants):
+        return BoundConstants(worker, registered, direct, constants)
     finders = program.finders()
     if not finders:
         return None

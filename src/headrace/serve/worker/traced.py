@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.plan.compile import Compiled
 from headrace.run import spans
 from headrace.run.exec.keys import tensor_name
-from headrace.run.exec.trace import StatsCollector
-from headrace.run.scope import Scope
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.step_channel import StepChannels
 from headrace.serve.worker.registered import RegisteredPartition
-from headrace.serve.worker.remote_rendezvous import RemoteRendezvous, StepRendezvous, size_of
+from headrace.serve.worker.remote_rendezvous import RemoteRendezvous, size_of
 from headrace.serve.worker.worker import Worker
 from headrace.serve.worker.worker_session import Steps
 
@@ -46,12 +42,8 @@ class TracedWorker(Worker):
         kind: Steps,
         args: list[Any],
         step_id: int,
-        scope: Scope,
-        lends: bool | int,
-        channels: StepChannels | None,
-        rendezvous: StepRendezvous | None = None,
-        stats: StatsCollector | None = None,
-        program: Compiled | None = None,
+        /,
+        *how: Any,
     ) -> list[Any]:
         """See `Worker.enter`."""
         attributes = {
@@ -59,6 +51,5 @@ class TracedWorker(Worker):
             "headrace.session": kind.session.handle,
             "headrace.step_id": f"{step_id:x}",
         }
-        how = lends, channels, rendezvous, stats, program
         with spans.inner(spans.PARTITION, attributes):
-            return super().enter(registered, kind, args, step_id, scope, *how)
+            return super().enter(registered, kind, args, step_id, *how)

@@ -319,6 +319,7 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
         rendezvous: StepRendezvous | None = None,
         stats: StatsCollector | None = None,
         program: Compiled | None = None,
+        /,
     ) -> list[Any]:
         """The one way into a step: it is booked, runs and is over; its values.
 
@@ -326,8 +327,7 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
         program: None for that of whole steps.
         """
         session = kind.session
-        running = self._running
-        running[scope] = kind  # from now on, who ends the session ends this
+        self._running[scope] = kind  # from now on, who ends the session ends this
         try:
             if self.turns_away is not None and (rendezvous is None or self._closed is not None):
                 raise again(self.turns_away)
@@ -355,16 +355,21 @@ class Worker(CancelsCalls, Inspects, Logged, NoCollectives):
             if view is not None:
                 view.finish(scope, values)
         finally:
-            del running[scope]
-            if session.leaving.any:
-                session.leaving.left(scope)
-            if self._awaited:
-                self._tell_idle()
+            self.unbook(scope, session)
         return values
 
-    def _tell_idle(self) -> None:
-        with self._lock:
-            self._idle.notify_all()
+    def book(self, scope: Scope, kind: Steps) -> None:
+        """A step that has no thread is under way; who ends its session ends its scope."""
+        self._running[scope] = kind
+
+    def unbook(self, scope: Scope, session: WorkerSession) -> None:
+        """A step is over."""
+        del self._running[scope]
+        if session.leaving.any:
+            session.leaving.left(scope)
+        if self._awaited:
+            with self._lock:
+                self._idle.notify_all()
 
     def _run_partial(
         self, registered: RegisteredPartition, request: m.RunGraphRequest, scope: Scope

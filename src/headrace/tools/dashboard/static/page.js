@@ -16,7 +16,8 @@ const rateChart = new Chart(byId("rate-chart"), [
   { label: "steps", colour: "--one" }, { label: "parts of steps", colour: "--two" }], rate);
 const latencyChart = new Chart(byId("latency-chart"), [
   { label: "half", colour: "--one" }, { label: "95 %", colour: "--two" }, { label: "99 %", colour: "--three" }], took);
-const fillChart = new Chart(byId("fill-chart"), [{ label: "elements", colour: "--one" }], (value) => value.toFixed(0));
+const fillChart = new Chart(byId("fill-chart"), [{ label: "elements", colour: "--one" }],
+  (value) => (Number.isInteger(value) ? String(value) : ""));
 
 const figure = (name, text) => element("div", {}, element("dt", {}, name), element("dd", {}, text));
 const perSecond = (found) => (found ? rate(found.per_s) : "");
