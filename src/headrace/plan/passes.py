@@ -15,9 +15,12 @@ from headrace.plan import check, explain, invariants
 from headrace.plan.devices import copy_between
 from headrace.plan.folding import fold
 from headrace.plan.fusion import fuse
+from headrace.plan.idle import leave_idle
 from headrace.plan.ir import Request, Step
 from headrace.plan.kernels import bind
 from headrace.plan.lifting import lift
+from headrace.plan.loop_factors import turn_factors
+from headrace.plan.loop_sums import sum_beside
 from headrace.plan.memoization import memoize_shapes
 from headrace.plan.merging import merge
 from headrace.plan.nesting import nest
@@ -75,6 +78,10 @@ def _outside(kind: Kind) -> bool:
     return kind.optimize and kind.nests
 
 
+def _improved(kind: Kind) -> bool:
+    return kind.optimize
+
+
 def _straight(kind: Kind) -> bool:
     """On the host, where all nodes of the step run."""
     return kind.optimize and kind.host and not kind.nests
@@ -83,6 +90,10 @@ def _straight(kind: Kind) -> bool:
 def _mixed(kind: Kind) -> bool:
     """Where something computes elsewhere than on the host."""
     return not kind.host
+
+
+def _nests_together(kind: Kind) -> bool:
+    return kind.nests and _together(kind)
 
 
 def _fuses(kind: Kind) -> bool:
@@ -101,10 +112,13 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("fold", fold, invariants.check_values, _always),
     Pass("nest", nest, invariants.check_nested, _nests),
     Pass("merge outside", merge, invariants.check_values, _outside),
+    Pass("idle", leave_idle, invariants.check_values, _improved),
     Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
     Pass("fuse", fuse, invariants.check_groups, _fuses),
+    Pass("sums", sum_beside, invariants.check_groups, _nests_together),
+    Pass("factors", turn_factors, invariants.check_groups, _nests_together),
     *[
         Pass(
             rule.name,
