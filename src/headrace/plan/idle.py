@@ -20,18 +20,19 @@ def leave_idle(step: Step) -> Step:
     """The step without them."""
     everything = instrs(step.code) if step.nests else step.code
     awaited = {control for instr in everything for control in instr.controls}
-    return _without(step, awaited)
+    return _without(step, awaited, False)
 
 
-def _without(step: Step, awaited: AbstractSet[Operation]) -> Step:
+def _without(step: Step, awaited: AbstractSet[Operation], inside: bool) -> Step:
+    """inside: of a branch or loop, where nothing runs because somebody asked for it by name."""
     read = set(step.results)
     code: list[Instr] = []
     for instr in reversed(step.code):
         if instr.what in (BRANCH, LOOP):
-            bodies = tuple([_without(body, awaited) for body in instr.body])
+            bodies = tuple([_without(body, awaited, True) for body in instr.body])
             if any(new is not old for new, old in zip(bodies, instr.body, strict=True)):
                 instr = closed(instr.changed(body=bodies))
-        elif _is_idle(instr, read, awaited):
+        elif _does_nothing(instr, awaited) or (inside and _is_unread(instr, read)):
             continue
         read.update(instr.inputs)
         code.append(instr)
@@ -42,13 +43,17 @@ def _without(step: Step, awaited: AbstractSet[Operation]) -> Step:
     return step if same else step.with_code(code)
 
 
-def _is_idle(instr: Instr, read: AbstractSet[int], awaited: AbstractSet[Operation]) -> bool:
-    """read: what is wanted of all that comes later."""
-    if instr.what != NODE or instr.effects or instr.waiter >= 0 or instr.body:
+def _does_nothing(instr: Instr, awaited: AbstractSet[Operation]) -> bool:
+    if instr.what != NODE or instr.effects or instr.inputs or instr.outputs:
         return False
-    if not instr.outputs:
-        return not instr.inputs and instr.op not in awaited
+    return not instr.body and instr.op not in awaited
+
+
+def _is_unread(instr: Instr, read: AbstractSet[int]) -> bool:
+    """Whether it only computes.  read: what is wanted of all that comes later."""
     op = instr.op
-    if NEVER_FAILS not in op.traits or any(tensor._dtype._is_ref_dtype for tensor in op.inputs):
+    if instr.what != NODE or instr.effects or instr.body or NEVER_FAILS not in op.traits:
+        return False
+    if not instr.outputs or any(tensor._dtype._is_ref_dtype for tensor in op.inputs):
         return False
     return read.isdisjoint(instr.outputs)
