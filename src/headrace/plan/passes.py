@@ -20,8 +20,9 @@ from headrace.plan.ir import Request, Step
 from headrace.plan.kernels import bind
 from headrace.plan.lifting import lift
 from headrace.plan.loop_factors import turn_factors
+from headrace.plan.loop_stacks import drop_stacked_shapes
 from headrace.plan.loop_sums import sum_beside
-from headrace.plan.memoization import memoize_shapes
+from headrace.plan.memoization import memoize_in_loops, memoize_shapes
 from headrace.plan.merging import merge
 from headrace.plan.nesting import nest
 from headrace.plan.reading import read_initialized
@@ -112,6 +113,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("fold", fold, invariants.check_values, _always),
     Pass("nest", nest, invariants.check_nested, _nests),
     Pass("merge outside", merge, invariants.check_values, _outside),
+    Pass("stacks", drop_stacked_shapes, invariants.check_values, _outside),
     Pass("idle", leave_idle, invariants.check_values, _improved),
     Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("unread", leave_unread, invariants.check_values, _straight),
@@ -128,6 +130,7 @@ PASSES: Final[tuple[Pass, ...]] = (
         )
         for rule in RULES
     ],
+    Pass("memos", memoize_in_loops, invariants.check_values, _nests_together),
     Pass("load", load, invariants.check_loaded, _always),
     Pass("copies", copy_between, invariants.check_copies, _mixed),
     Pass("schedule", schedule, invariants.check_order, _always),

@@ -18,6 +18,7 @@ from headrace.plan.rules import (
     send_buffers,
     unread_gathers,
     unstretched,
+    unstretched_pairs,
     updates,
 )
 from headrace.plan.rules.group import Rule
@@ -25,6 +26,7 @@ from headrace.plan.rules.group import Rule
 RULES: Final[tuple[Rule, ...]] = (
     convolution_gradients.RULE,
     convolutions.RULE,
+    unstretched_pairs.RULE,
     unstretched.RULE,
     embedding_ids.RULE,
     distinct_rows.RULE,
