@@ -9,6 +9,7 @@ python/ops/array_ops.py), GraphDefs as 2.21.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -232,6 +233,25 @@ def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
     return np.asarray(tensor).reshape(wanted)
 
 
+@reshape_op.knowing
+def _reshape_to(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any], Any] | None:
+    """A shape that is a constant is looked at once; what NumPy refuses is left to the kernel."""
+    shape = known[1]
+    if shape is None or shape.ndim != 1:
+        return None
+    wanted = tuple(shape.tolist())
+    if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
+        return None
+
+    def reshaped(tensor: Any, shape: Any) -> Any:
+        try:
+            return tensor.reshape(wanted)
+        except ValueError:
+            return reshape_op.kernel(np, tensor, shape)  # type: ignore[misc]
+
+    return reshaped
+
+
 _SQUEEZED: Final = "Tried to squeeze dim index {axis} for tensor with {rank} dimensions"
 
 
@@ -321,6 +341,22 @@ def expand_dims_op(xp: Any, input: Any, dim: Any) -> Any:
     at = checked_axis(np.reshape(dim, ()), np.ndim(input) + 1, "dim", says)
     value = np.asarray(input)
     return value.reshape((*value.shape[:at], 1, *value.shape[at:]))
+
+
+@expand_dims_op.knowing
+def _expand_at(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any], Any] | None:
+    """A dimension that is a constant, and not counted from the end."""
+    dim = known[1]
+    if dim is None or np.size(dim) != 1 or (at := int(np.reshape(dim, ()))) < 0:
+        return None
+
+    def expanded(value: Any, dim: Any) -> Any:
+        shape = value.shape
+        if at > len(shape):
+            return expand_dims_op.kernel(np, value, dim)  # type: ignore[misc]
+        return value.reshape((*shape[:at], 1, *shape[at:]))
+
+    return expanded
 
 
 @expand_dims_op.gradient
