@@ -116,9 +116,15 @@ def _memoized(asked: tuple[int, ...]) -> Callable[[Group], Kernel]:
         looks = [group.places[value] for value in asked if value in group.inputs]
         last: tuple[Any, Any] | None = None
 
+        only = looks[0] if len(looks) == 1 else -1
+
         def run(step: Any, *values: Any) -> Any:
             nonlocal last
-            shapes = [values[place].shape for place in looks]
+            shapes: Any
+            if only >= 0:
+                shapes = values[only].shape
+            else:
+                shapes = [values[place].shape for place in looks]
             before = last
             if before is not None and before[0] == shapes:
                 return before[1]

@@ -37,7 +37,7 @@ _HAND_ON = frozenset((SWITCH, EXIT, NEXT_ITERATION, LOOP_COND))
 class Loop(NamedTuple):
     """The `detail` of a loop, whose body is (head, body, tail): see `run.branches.Loop`.
 
-    sums: variables that may be there only when the loop is over (`plan.loop_sums`).
+    sums: variables that may be there only when the loop is over (`plan.rules.loop_sums`).
     """
 
     pred: int

@@ -19,9 +19,6 @@ from headrace.plan.idle import leave_idle
 from headrace.plan.ir import Request, Step
 from headrace.plan.kernels import bind
 from headrace.plan.lifting import lift
-from headrace.plan.loop_factors import turn_factors
-from headrace.plan.loop_stacks import drop_stacked_shapes
-from headrace.plan.loop_sums import sum_beside
 from headrace.plan.memoization import memoize_in_loops, memoize_shapes
 from headrace.plan.merging import merge
 from headrace.plan.nesting import nest
@@ -29,6 +26,9 @@ from headrace.plan.reading import read_initialized
 from headrace.plan.registers import allot
 from headrace.plan.rules.checkpoints import leave_unread, save_at_once
 from headrace.plan.rules.group import apply
+from headrace.plan.rules.loop_factors import turn_factors
+from headrace.plan.rules.loop_stacks import drop_stacked_shapes
+from headrace.plan.rules.loop_sums import sum_beside
 from headrace.plan.rules.table import RULES
 from headrace.plan.scheduling import load, poll, schedule
 

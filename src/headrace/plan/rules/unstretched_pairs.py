@@ -63,9 +63,12 @@ def _side(axes: Instr, at: int, facts: Facts, taken: AbstractSet[Instr]) -> _Sid
     if reshape.inputs != (total.outputs[0], shape_value):
         return None
     shape = facts.maker(shape_value)
-    if shape is None or not _may_join(shape, "Shape", taken) or shape_value in facts.results:
-        shape = None
-    elif any(user is not axes and user is not reshape for user in facts.users(shape_value)):
+    if (
+        shape is None
+        or not _may_join(shape, "Shape", taken)
+        or shape_value in facts.results
+        or any(user is not axes and user is not reshape for user in facts.users(shape_value))
+    ):
         shape = None
     return _Side(shape, total, reshape)
 
@@ -85,7 +88,9 @@ def _build(group: Group) -> Kernel:
     totals = {each.inputs[1]: each for each in group.members if each.op.type == "Sum"}
     reshapes = {each.inputs[0]: each for each in group.members if each.op.type == "Reshape"}
     given_at: list[int] = []
-    of_at: list[tuple[int, bool]] = []  # a place, and whether the shape is that of what stands there
+    of_at: list[
+        tuple[int, bool]
+    ] = []  # a place, and whether the shape is that of what stands there
     order = []
     for shape_value, axes_value in zip(axes.inputs, axes.outputs, strict=True):
         total = totals[axes_value]

@@ -33,7 +33,11 @@ def drop_stacked_shapes(step: Step) -> Step:
     if not stacks:
         return step
     makers = {
-        value: instr for each in step.code if each.what == LOOP for instr in each.body[1].code for value in instr.outputs
+        value: instr
+        for each in step.code
+        if each.what == LOOP
+        for instr in each.body[1].code
+        for value in instr.outputs
     }
     by_content = {(each.push.inputs[1], each.backward): each for each in stacks}
     gone: set[Instr] = set()
@@ -97,7 +101,9 @@ def _stacks(step: Step) -> list[_Stack]:
 def _is_shape(instr: Instr) -> bool:
     """Whether it gives the shape of its one input."""
     single = len(instr.inputs) == 1 and len(instr.outputs) == 1
-    return instr.what == NODE and single and instr.op.type == "Shape" and OF_SHAPE in instr.op.traits
+    return (
+        instr.what == NODE and single and instr.op.type == "Shape" and OF_SHAPE in instr.op.traits
+    )
 
 
 def _rewritten(loop: Instr, gone: set[Instr], shapes: dict[Instr, list[Instr]]) -> Instr:
