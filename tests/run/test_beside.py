@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_calls_are_made_in_order_whoever_makes_them(pool: WorkerPool) -> None:
             made: list[int] = []
             beside = Beside()
             for number in range(100):
-                beside.add(lambda made=made, number=number: made.append(number))  # type: ignore[misc]
+                beside.add(partial(made.append, number))
             beside.finish()
             assert made == list(range(100))
 
@@ -82,7 +83,7 @@ def test_only_so_many_calls_wait(pool: WorkerPool) -> None:
     with pool:
         pool.ask(Busy())
         for number in range(100):
-            beside.add(lambda number=number: made.append(number))  # type: ignore[misc]
+            beside.add(partial(made.append, number))
         assert 80 < len(made) < 100
         go_on.set()
         beside.finish()
@@ -95,12 +96,15 @@ def test_the_first_failure_is_raised_by_who_waits(pool: WorkerPool) -> None:
     def fail() -> None:
         raise KeyError("why")
 
+    def add_ten(beside: Beside) -> None:
+        for number in range(10):
+            beside.add(fail if number == 3 else partial(made.append, number))
+        beside.finish()
+
     beside = Beside()
     with pool:
         with pytest.raises(KeyError, match="why"):
-            for number in range(10):
-                beside.add(fail if number == 3 else lambda number=number: made.append(number))  # type: ignore[misc]
-            beside.finish()
+            add_ten(beside)
         beside.add(lambda: made.append(100))
         beside.finish()
     assert made[:3] == [0, 1, 2]

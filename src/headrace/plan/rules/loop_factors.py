@@ -86,7 +86,8 @@ def _turning(loop: Instr, step: Step, code: list[Instr]) -> Instr:
     """The loop with its products; who makes their factors is appended to `code`, before the loop."""
     body = loop.body[1]
     factors: dict[int, int] = {}
-    groups, gone = [], set()
+    groups: list[Instr] = []
+    gone: set[Instr] = set()
     for instr in body.code:
         factor = _factor(instr, loop)
         if factor is None:

@@ -2,8 +2,8 @@
 
 What the gradient of a loop needs of an iteration is pushed on stacks in the one loop and popped in the other
 (`graph.loop_gradients`); of a product that is both factors, and, while sizes are unknown, their shapes.  Where a shape
-is pushed in each iteration, and so is the tensor that it is of, the gradient loop asks the tensor: then nobody needs the
-stack, and what follows from shapes can be remembered there (`plan.memoization`).
+is pushed in each iteration, and so is the tensor that it is of, the gradient loop asks the tensor: then nobody needs
+the stack, and what follows from shapes can be remembered there (`plan.memoization`).
 Called by: plan.passes.  Threads: any.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from headrace.base.traits import OF_SHAPE
 from headrace.plan.ir import BRANCH, LOOP, NODE, Instr, Step, instrs
 from headrace.plan.nesting import closed
 
@@ -32,13 +31,8 @@ def drop_stacked_shapes(step: Step) -> Step:
     stacks = _stacks(step)
     if not stacks:
         return step
-    makers = {
-        value: instr
-        for each in step.code
-        if each.what == LOOP
-        for instr in each.body[1].code
-        for value in instr.outputs
-    }
+    bodies = [each.body[1] for each in step.code if each.what == LOOP]
+    makers = {value: instr for body in bodies for instr in body.code for value in instr.outputs}
     by_content = {(each.push.inputs[1], each.backward): each for each in stacks}
     gone: set[Instr] = set()
     shapes: dict[Instr, list[Instr]] = {}  # by the pop of what they are of
@@ -101,9 +95,7 @@ def _stacks(step: Step) -> list[_Stack]:
 def _is_shape(instr: Instr) -> bool:
     """Whether it gives the shape of its one input."""
     single = len(instr.inputs) == 1 and len(instr.outputs) == 1
-    return (
-        instr.what == NODE and single and instr.op.type == "Shape" and OF_SHAPE in instr.op.traits
-    )
+    return instr.what == NODE and single and instr.op.type == "Shape"
 
 
 def _rewritten(loop: Instr, gone: set[Instr], shapes: dict[Instr, list[Instr]]) -> Instr:

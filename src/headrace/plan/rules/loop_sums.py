@@ -56,7 +56,9 @@ def _summing(loop: Instr) -> Instr:
     head, body, tail = loop.body
     detail: Loop = loop.detail
     read_first = {value for each in head.code for value in each.inputs} | {detail.pred}
-    groups, gone, sums = [], set(), []
+    groups: list[Instr] = []
+    gone: set[Instr] = set()
+    sums: list[int] = []
     for variable, following in zip(detail.variables, detail.nexts, strict=True):
         if variable in read_first or variable in detail.nexts:
             continue

@@ -1,7 +1,7 @@
 """Both gradients of an operation of two tensors, where neither of these was stretched: they are handed on.
 
 While sizes are unknown each of the two is summed along the axes that `BroadcastGradientArgs` finds, and brought into
-the shape of the tensor.  Where all four have one shape, neither has to be done, and the gradients are the two that came.
+the shape of the tensor.  Where all four have one shape, neither has to be done, and the gradients are those that came.
 In a loop this is done in each iteration; outside of loops what follows from shapes is remembered before this is looked
 for (`plan.memoization`), and `plan.rules.unstretched` finds the sums.
 Called by: plan.passes.  Threads: any.
@@ -63,12 +63,9 @@ def _side(axes: Instr, at: int, facts: Facts, taken: AbstractSet[Instr]) -> _Sid
     if reshape.inputs != (total.outputs[0], shape_value):
         return None
     shape = facts.maker(shape_value)
-    if (
-        shape is None
-        or not _may_join(shape, "Shape", taken)
-        or shape_value in facts.results
-        or any(user is not axes and user is not reshape for user in facts.users(shape_value))
-    ):
+    wants = [*facts.users(shape_value), *([None] if shape_value in facts.results else ())]
+    alone = all(user is axes or user is reshape for user in wants)
+    if shape is None or not alone or not _may_join(shape, "Shape", taken):
         shape = None
     return _Side(shape, total, reshape)
 

@@ -1,8 +1,8 @@
 """Beside: calls that one thread of the worker pool makes for a step, in order, while the step's own thread goes on.
 
 What a step needs only later need not keep it: the sum that a loop makes of a product in each of its iterations, say,
-which nothing looks at before the loop is over (`plan.rules.loop_sums`).  It pays for calls that let go of the interpreter's
-lock for most of their time.
+which nothing looks at before the loop is over (`plan.rules.loop_sums`).  It pays for calls that let go of the
+interpreter's lock for most of their time.
 Whoever waits for the calls makes those that are left, if no thread of the pool is at it: where other programs keep
 the processors busy nothing is lost but a few microseconds.  Calls are made one after the other, so what comes of them
 does not depend on who makes them.
