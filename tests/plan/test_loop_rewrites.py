@@ -178,14 +178,13 @@ def test_what_nobody_reads_in_a_loop_is_not_computed() -> None:
     """Half of a recurrent layer's gradient is that of what it reads."""
     x = tf.placeholder(tf.float32, [None, 5, 3])
     outputs, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicLSTMCell(4), x, dtype=tf.float32)
-    grads = tf.gradients(outputs, tf.trainable_variables())
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(outputs))
     said: list[str] = []
     with tf.Session() as session, explaining(said.append):
         session.run(tf.global_variables_initializer())
-        session.run(grads, {x: values(2, 5, 3)})
+        session.run(train, {x: values(2, 5, 3)})
     made = versions("".join(said))
-    assert made["merge outside"].count("= Slice(") == 2
-    assert made["idle"].count("= Slice(") == 1
+    assert made["merge outside"].count("= Slice(") > made["idle"].count("= Slice(") == 1
     assert "NoOp()" in made["merge outside"]
     assert "NoOp()" not in made["idle"]
 
