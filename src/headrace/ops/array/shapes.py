@@ -9,7 +9,8 @@ python/ops/array_ops.py), GraphDefs as 2.21.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,7 @@ from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import checked_axis, static_axis
+from headrace.ops._kernels.known_shapes import Kernel, expanding, reshaping
 from headrace.ops.array.constants import constant
 from headrace.ops.array.permutations import invert_permutation
 
@@ -234,22 +236,8 @@ def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
 
 
 @reshape_op.knowing
-def _reshape_to(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any], Any] | None:
-    """A shape that is a constant is looked at once; what NumPy refuses is left to the kernel."""
-    shape = known[1]
-    if shape is None or shape.ndim != 1:
-        return None
-    wanted = tuple(shape.tolist())
-    if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
-        return None
-
-    def reshaped(tensor: Any, shape: Any) -> Any:
-        try:
-            return tensor.reshape(wanted)
-        except ValueError:
-            return reshape_op.kernel(np, tensor, shape)  # type: ignore[misc]
-
-    return reshaped
+def _reshape_to(op: Operation, known: Sequence[Any]) -> Kernel | None:
+    return reshaping(known[1], partial(reshape_op.kernel, np))  # type: ignore[misc]
 
 
 _SQUEEZED: Final = "Tried to squeeze dim index {axis} for tensor with {rank} dimensions"
@@ -344,19 +332,8 @@ def expand_dims_op(xp: Any, input: Any, dim: Any) -> Any:
 
 
 @expand_dims_op.knowing
-def _expand_at(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any], Any] | None:
-    """A dimension that is a constant, and not counted from the end."""
-    dim = known[1]
-    if dim is None or np.size(dim) != 1 or (at := int(np.reshape(dim, ()))) < 0:
-        return None
-
-    def expanded(value: Any, dim: Any) -> Any:
-        shape = value.shape
-        if at > len(shape):
-            return expand_dims_op.kernel(np, value, dim)  # type: ignore[misc]
-        return value.reshape((*shape[:at], 1, *shape[at:]))
-
-    return expanded
+def _expand_at(op: Operation, known: Sequence[Any]) -> Kernel | None:
+    return expanding(known[1], partial(expand_dims_op.kernel, np))  # type: ignore[misc]
 
 
 @expand_dims_op.gradient
