@@ -237,7 +237,7 @@ def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
 
 @reshape_op.knowing
 def _reshape_to(op: Operation, known: Sequence[Any]) -> Kernel | None:
-    return reshaping(known[1], partial(reshape_op.kernel, np))  # type: ignore[misc]
+    return reshaping(known[1], partial(reshape_op.kernel, np))  # type: ignore[arg-type, misc]
 
 
 _SQUEEZED: Final = "Tried to squeeze dim index {axis} for tensor with {rank} dimensions"
@@ -333,7 +333,7 @@ def expand_dims_op(xp: Any, input: Any, dim: Any) -> Any:
 
 @expand_dims_op.knowing
 def _expand_at(op: Operation, known: Sequence[Any]) -> Kernel | None:
-    return expanding(known[1], partial(expand_dims_op.kernel, np))  # type: ignore[misc]
+    return expanding(known[1], partial(expand_dims_op.kernel, np))  # type: ignore[arg-type, misc]
 
 
 @expand_dims_op.gradient
