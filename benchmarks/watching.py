@@ -4,6 +4,8 @@ Two clusters of a ps and a worker do the same work at the same time; one of them
 open page of `headrace dashboard`, which look once a second.  After half of the time they change places.  Counted is
 what processors did for the servers, for each step: whatever else the machine does concerns both alike.  The cost is the
 mean of both halves.  Tasks go on counting steps for a while when nobody looks any more, so they are left alone between.
+Two clusters at the same work differ by a hundredth or two, so the looks are counted by themselves, too: what servers
+take whose clients are gone, watched and left alone, as a share of what they take at work.
 Exit code: 0, 1 if a measurement failed or a cost is above --most, 2 on wrong arguments, 130 after Ctrl-C.
 """
 
@@ -18,7 +20,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ from benchmarks.processes import ROOT, ProcessFailed, Servers, cluster, process
 JOBS = {"ps": 1, "worker": 1}
 SETTLE_S = 16.0  # longer than tasks count steps for nobody
 START_WITHIN_S = 60.0
+_BEGIN_S = 4.0
 COMMAND = (sys.executable, "-m", "headrace.tools.main")
 
 
@@ -85,10 +88,11 @@ def cpu_s(pid: int) -> float:
 
 @dataclass
 class Busy:
-    """A cluster whose clients are at work.  steps: how many they have made."""
+    """A cluster whose clients are at work.  steps: how many they have made.  clients: closed when they are to go."""
 
     servers: Servers
     steps: Callable[[], int]
+    clients: ExitStack
 
     @property
     def target(self) -> str:
@@ -107,9 +111,10 @@ def busy(work: str, clients: int) -> Iterator[Busy]:
     with ExitStack() as stack:
         servers = stack.enter_context(cluster(HEADRACE, JOBS))
         target = f"grpc://{servers.addresses['worker'][0]}"
+        at_work = stack.enter_context(ExitStack())
         for number in range(clients):
             words = ("client", work, target, "first" if number == 0 else "more")
-            started = stack.enter_context(
+            started = at_work.enter_context(
                 process([sys.executable, "-m", "benchmarks.watching", *words])
             )
             started.first_line(START_WITHIN_S)
@@ -117,7 +122,7 @@ def busy(work: str, clients: int) -> Iterator[Busy]:
         with tf.device("/job:ps/task:0"):
             count = tf.train.get_or_create_global_step()
         session = stack.enter_context(tf.Session(target, graph=graph))
-        yield Busy(servers, lambda: int(session.run(count)))
+        yield Busy(servers, lambda: int(session.run(count)), at_work)
 
 
 def cost_of_a_step(clusters: Sequence[Busy], seconds: float) -> list[tuple[float, float]]:
@@ -133,6 +138,21 @@ def cost_of_a_step(clusters: Sequence[Busy], seconds: float) -> list[tuple[float
             raise ProcessFailed("the clients have made no step")
         found.append(((cpu_1 - cpu_0) / (steps_1 - steps_0), (steps_1 - steps_0) / took_s))
     return found
+
+
+def cost_of_looks(cluster: Busy, watcher: str, seconds: float, begin_s: float) -> float:
+    """Seconds of processor a second that the servers of a cluster without clients take for being looked at.
+
+    begin_s: after which the watcher's own beginning is over.
+    """
+    took_s = []
+    for watch in (nullcontext, WATCHERS[watcher]):
+        with watch(cluster.target):
+            threading.Event().wait(begin_s)
+            before_s = cluster.cpu_s()
+            threading.Event().wait(seconds)
+            took_s.append(cluster.cpu_s() - before_s)
+    return (took_s[1] - took_s[0]) / seconds
 
 
 # -- who watches ------------------------------------------------------------------------------------
@@ -174,7 +194,10 @@ def by_page(target: str) -> Iterator[None]:
             served.terminate()
 
 
-WATCHERS = {"top": by_top, "page": by_page}
+WATCHERS: dict[str, Callable[[str], AbstractContextManager[None]]] = {
+    "top": by_top,
+    "page": by_page,
+}
 
 
 # -- the whole --------------------------------------------------------------------------------------
@@ -182,16 +205,25 @@ WATCHERS = {"top": by_top, "page": by_page}
 
 @dataclass(frozen=True)
 class Found:
-    """rate: steps a second of a cluster that nobody watches; step_s: their processor time.  costs: of each half."""
+    """rate: steps a second of a cluster that nobody watches; step_s: their processor time.  costs: of each half.
+
+    looks_s: of processor a second, for the looks alone.
+    """
 
     rate: float
     step_s: float
     costs: Sequence[float]
+    looks_s: float
 
     @property
     def cost(self) -> float:
         """More processor time, as a share."""
         return math.exp(sum(math.log1p(each) for each in self.costs) / len(self.costs)) - 1
+
+    @property
+    def looks(self) -> float:
+        """What the looks alone cost, as a share of what the steps do."""
+        return self.looks_s / (self.rate * self.step_s)
 
 
 def measure(work: str, watcher: str, clients: int, seconds: float, settle_s: float) -> Found:
@@ -205,7 +237,12 @@ def measure(work: str, watcher: str, clients: int, seconds: float, settle_s: flo
                 found = cost_of_a_step(clusters, seconds / 2)
             costs.append(found[watched][0] / found[1 - watched][0] - 1)
             alone.append(found[1 - watched])
-    return Found(sum(rate for _, rate in alone) / 2, sum(step_s for step_s, _ in alone) / 2, costs)
+        for each in clusters:
+            each.clients.close()
+        threading.Event().wait(settle_s)
+        looks_s = cost_of_looks(one, watcher, seconds / 2, min(settle_s, _BEGIN_S))
+    rates, steps_s = zip(*((rate, step_s) for step_s, rate in alone), strict=True)
+    return Found(sum(rates) / 2, sum(steps_s) / 2, costs, looks_s)
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -232,7 +269,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if warning := machine.busy():
         print(warning)
     print(
-        f"{'work':<10} {'watched by':<10} {'steps/s':>9} {'CPU a step':>11} {'cost':>8}  of each half"
+        f"{'work':<10} {'watched by':<10} {'steps/s':>9} {'CPU a step':>11} {'looks':>8} {'cost':>8}  of each half"
     )
     most = 0.0
     for work in args.works or WORKS:
@@ -244,8 +281,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return 1
             halves = ", ".join(f"{each:+.2%}" for each in found.costs)
             cpu = f"{found.step_s * 1e6:.1f} µs"
+            figures = f"{cpu:>11} {found.looks:>8.2%} {found.cost:>+8.2%}"
             print(
-                f"{work:<10} {watcher:<10} {found.rate:>9,.0f} {cpu:>11} {found.cost:>+8.2%}  {halves}",
+                f"{work:<10} {watcher:<10} {found.rate:>9,.0f} {figures}  {halves}",
                 flush=True,
             )
             most = max(most, found.cost)

@@ -1,37 +1,108 @@
-"""Write the table of docs/devices.md: the ops that have a kernel for every device.
+"""Write the tables of docs/devices.md: where each op is computed.
 
-Run after adding an array kernel: ``.venv/bin/python scripts/devices.py``.  A test compares the page with the code.
+Run after adding an array kernel or an op: ``.venv/bin/python scripts/devices.py``.  A test compares the page with the
+code.
 """
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 import headrace  # noqa: F401 - registers the ops
-from headrace.ops._portable.table import array_kernels
+from headrace.base import dtypes
+from headrace.base.traits import CONTROL_FLOW, DRAWS, RECEIVE, SEND
+from headrace.graph.registry import OPS, ArgDef, OpSpec
+from headrace.ops._portable.table import (
+    READ,
+    ArrayKernel,
+    StateKernel,
+    array_kernels,
+    state_kernels,
+)
+from headrace.plan.devices import on_any_device
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "devices.md"
-HEADING = "## Operations with a kernel for every device\n\n"
+HEADING = "## Where operations are computed\n\n"
 HEAD = """\
-| op | dtypes | inputs that stay with the host |
-|---|---|---|
+| op | dtypes | NumPy | XLA, traced | XLA, at once | stays with the host |
+|---|---|---|---|---|---|
+"""
+INTRODUCTION = """\
+NumPy: what computes it on a CPU, a ufunc or a kernel of its own. XLA, traced: whether it can be part of a program that
+XLA compiles, with others or, where it changes variables, by itself; on CPUs NumPy's products and convolutions are left
+as they are. XLA, at once: whether a GPU computes it. Where
+dtypes or attrs are others the host computes it.
+
 """
 
 
 def table() -> str:
-    """The table, a row for each op."""
+    """A row for each op that has a kernel for every device."""
     rows = []
-    for name, kernel in sorted(array_kernels().items()):
+    kernels: dict[str, ArrayKernel | StateKernel] = {**array_kernels(), **state_kernels()}
+    for name, kernel in sorted(kernels.items()):
         kinds = "floating and complex" if kernel.reals else "numbers and bool"
-        places = sorted(kernel.host)
-        stays = ", ".join("the last" if place < 0 else f"input {place}" for place in places)
-        rows.append(f"| `{name}` | {kinds} | {stays} |\n")
+        numpy = "ufunc" if OPS[name].bare is not None else "kernel"
+        traced = _traced(kernel)
+        rows.append(f"| `{name}` | {kinds} | {numpy} | {traced} | yes | {_stays(kernel)} |\n")
     return HEAD + "".join(rows)
 
 
+def _traced(kernel: ArrayKernel | StateKernel) -> str:
+    if isinstance(kernel, StateKernel):
+        return "no" if kernel.does == READ else "yes"
+    return "on GPUs" if kernel.alone else "yes"
+
+
+def _stays(kernel: ArrayKernel | StateKernel) -> str:
+    if isinstance(kernel, StateKernel):
+        return ""
+    places = sorted(kernel.host)
+    return ", ".join("the last input" if place < 0 else f"input {place}" for place in places)
+
+
+def _list(names: Iterable[str]) -> str:
+    return textwrap.fill(", ".join(f"`{name}`" for name in sorted(names)), 150) + "\n"
+
+
+def lists() -> str:
+    """The ops that have none, by what becomes of them on a GPU."""
+    with_kernel = array_kernels().keys() | state_kernels().keys()
+    flow = {CONTROL_FLOW, SEND, RECEIVE}
+    others = {
+        name: spec
+        for name, spec in OPS.items()
+        if name not in with_kernel and name[0] != "_" and flow.isdisjoint(spec.traits)
+    }
+    drawn = {name for name, spec in others.items() if DRAWS in spec.traits}
+    asked = {name for name, spec in others.items() if _may_be_asked(spec)} - drawn
+    return (
+        "\nRandom numbers are drawn by the host whatever the device, so that they are those of a CPU, bit by bit:\n\n"
+        + _list(drawn)
+        + "\nThe host does these in the name of the GPU that they are pinned to:\n\n"
+        + _list(asked)
+        + "\nAll others (of text, queues, readers, datasets, tables, files and users' functions) are on CPUs alone.\n"
+    )
+
+
+def _may_be_asked(spec: OpSpec) -> bool:
+    kinds = {
+        arg.type.base_dtype.name for arg in (*spec.inputs, *spec.outputs) if arg.type is not None
+    }
+    changes = any(arg.is_ref or _is_handle(arg) for arg in spec.inputs)
+    return (changes or on_any_device(spec)) and kinds.isdisjoint({"string", "variant"})
+
+
+def _is_handle(arg: ArgDef) -> bool:
+    """Whether it is the handle of a variable."""
+    return arg.type is dtypes.resource and arg.name in ("resource", "ref", "var", "input")
+
+
 def page(text: str) -> str:
-    """The text of docs/devices.md with the table of now."""
-    return text.partition(HEADING)[0] + HEADING + table()
+    """The text of docs/devices.md with the tables of now."""
+    return text.partition(HEADING)[0] + HEADING + INTRODUCTION + table() + lists()
 
 
 if __name__ == "__main__":

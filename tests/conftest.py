@@ -24,6 +24,7 @@ hypothesis.settings.load_profile("headrace")
 
 # JAX may be there: what is compiled depends on time, so only its own tests ask for it.
 os.environ.setdefault("HEADRACE_XLA", "off")
+os.environ.setdefault("HEADRACE_MEASURED", "off")  # nothing in the user's cache
 
 SOON_S = 0.1  # for threads whose end is but a moment away, as that of most is
 GRACE_S = 20.0  # for threads that are already on their way out; a busy machine is slow, not wrong

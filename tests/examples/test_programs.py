@@ -109,6 +109,15 @@ def test_towers_train_where_there_are_no_gpus(run_example: Run) -> None:
     assert float(last.split()[-1]) < float(first.split()[-1]) / 2
 
 
+def test_layers_and_batches_are_on_the_cpu_where_there_are_no_gpus(run_example: Run) -> None:
+    where, first, last = run_example("layers_on_two_gpus")
+    assert where == "layers on device:CPU:0 and device:CPU:0"
+    assert float(last.split()[-1]) < float(first.split()[-1]) / 2
+    where, first, last, left = run_example("staged_batches")
+    assert (where, left) == ("batches on device:CPU:0", "1 left")
+    assert float(last.split()[-1]) < float(first.split()[-1]) / 100
+
+
 @pytest.mark.parametrize("program", ["csv_to_batches", "dataset_from_csv"])
 @pytest.mark.parametrize("remote", [False, True], ids=["in this process", "on a server"])
 def test_csv_becomes_batches(served: Serve, run_example: Run, remote: bool, program: str) -> None:

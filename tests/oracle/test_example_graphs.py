@@ -33,6 +33,7 @@ GRAPHS = [
     ("examples/secret_cluster.py", "all_done()"),
     ("examples/preloaded.py", "build(*training_set(), 2, 4)"),
     ("examples/digits_cnn.py", "build()"),
+    ("examples/layers_on_two_gpus.py", "build('/gpu:0', '/gpu:1')"),
     (f"{DEMO}.loader", "pipeline(['a.csv', 'b.csv'], 3)"),
     (f"{DEMO}.trainer", f"build({CLUSTER}, 0, 50, 0.01, 1000, 0)"),
     (f"{DEMO}.trainer", f"build({CLUSTER}, 1, 32, 0.001, 10, 0)"),
@@ -98,6 +99,7 @@ def test_every_example_is_compared() -> None:
             "examples/dataset_from_csv.py",  # of functions whose names are counted: programs/datasets_functions.txt
             "examples/shared_iterator.py",  # so is this one
             "examples/towers.py",  # tf.layers, too
+            "examples/staged_batches.py",  # tf.contrib is not in TensorFlow 2
         }
     )
 

@@ -246,3 +246,50 @@ def test_a_graph_that_the_general_executor_runs_computes_there(toys: list[ToyDev
         found = [session.run(x, {flag: way}) for way in (True, False)]
     np.testing.assert_allclose(found, np.exp([2.0, 1.0]), 1e-6)
     assert toys[0].counts["kernel"] == 2
+
+
+def test_unpinned_nodes_of_a_cluster_go_to_the_gpu_of_their_task() -> None:
+    """As in a local session; what a GPU has no kernel for stays on the CPU, and so does the state beside it."""
+    with (
+        toy_devices(type="GPU") as gpus,
+        tf.Graph().as_default(),
+        in_process({"ps": 1, "worker": 1}) as cluster,
+    ):
+        weights = tf.Variable(np.float32(1.0), name="weights")
+        more = weights.assign_add(1.0)
+        with tf.device("/job:worker/task:0"):
+            there = tf.exp(weights)
+            text = tf.as_string(there)
+        for target in ("worker:0", "ps:0"):  # whichever server the session is on
+            metadata = tf.RunMetadata()
+            with tf.Session(cluster.target(target)) as session:
+                session.run(weights.initializer)
+                session.run(more)
+                options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+                found, _ = session.run([there, text], options=options, run_metadata=metadata)
+                assert found == pytest.approx(np.exp(2.0), 1e-5)
+            where = {
+                node.node_name: device.device
+                for device in metadata.step_stats.dev_stats
+                for node in device.node_stats
+            }
+            assert where["Exp"] == "/job:worker/replica:0/task:0/device:GPU:0"
+            assert where["weights"] == "/job:ps/replica:0/task:0/device:GPU:0"
+            assert where["AsString"] == "/job:worker/replica:0/task:0/device:CPU:0"
+    assert gpus[0].counts["kernel"] == 4
+    assert not gpus[1].counts
+
+
+def test_a_variable_that_was_placed_stays_where_it_is() -> None:
+    with (
+        toy_devices(type="GPU") as gpus,
+        tf.Graph().as_default(),
+        in_process({"ps": 1}) as cluster,
+        tf.Session(cluster.target("ps:0")) as session,
+    ):
+        with tf.device("/cpu:0"):
+            weights = tf.Variable(np.float32(1.0))
+        session.run(weights.initializer)
+        assert session.run(weights + 1.0) == 2.0
+        assert session.run(weights.assign_add(2.0)) == 3.0
+    assert gpus[0].counts["kernel"] == 1

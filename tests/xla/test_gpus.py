@@ -116,12 +116,30 @@ def test_towers_average_their_gradients() -> None:
     )
 
 
-def test_the_example_of_towers_has_one_on_each_gpu() -> None:
-    program = Path(__file__).resolve().parents[2] / "examples" / "towers.py"
+def example(name: str) -> list[str]:
+    """The lines that an example prints."""
+    program = Path(__file__).resolve().parents[2] / "examples" / f"{name}.py"
     done = subprocess.run(
         [sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=True
     )
-    where, first, last = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+def test_the_example_of_layers_has_one_on_each_gpu() -> None:
+    where, first, last = example("layers_on_two_gpus")
+    if gpus.count() > 1:
+        assert where == "layers on device:GPU:0 and device:GPU:1"
+    assert float(last.split()[-1]) < float(first.split()[-1]) / 2
+
+
+def test_the_example_of_batches_has_them_on_a_gpu() -> None:
+    where, first, last, left = example("staged_batches")
+    assert (where, left) == ("batches on device:GPU:0", "1 left")
+    assert float(last.split()[-1]) < float(first.split()[-1]) / 100
+
+
+def test_the_example_of_towers_has_one_on_each_gpu() -> None:
+    where, first, last = example("towers")
     if gpus.count() > 1:
         assert where == "towers on device:GPU:0 and device:GPU:1"
     assert float(last.split()[-1]) < float(first.split()[-1]) / 2

@@ -158,6 +158,10 @@ DRAWS = Trait(
     "DRAWS",
     "draws numbers at random: whether it runs before or after other nodes with effects does not matter",
 )
+STAGES = Trait(
+    "STAGES",
+    "a staging area's: on whichever device, where the values are that were put aside; keys and indices are the host's",
+)
 SESSION_HANDLE = Trait(
     "SESSION_HANDLE",
     "gives the handle of a tensor that the session keeps; fetched, it is a TensorHandle",

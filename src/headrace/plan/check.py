@@ -78,7 +78,7 @@ def check_ownership(result: Any, inputs: Sequence[Any], op: Operation, single: b
     """Raise AssertionError if an op that does not say that it aliases gives what looks into an input."""
     if op.spec is None or ALIASES in op.traits or KEEPS_REFS in op.traits:
         return
-    arrays = [value.array if isinstance(value, State) else value for value in inputs]
+    arrays = [value.here() if isinstance(value, State) else value for value in inputs]
     for given in arrays:
         for value in [result] if single else list(result or ()):
             if isinstance(given, np.ndarray) and isinstance(value, np.ndarray):

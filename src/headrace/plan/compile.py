@@ -16,15 +16,16 @@ from headrace.base.traits import CONTROL_FLOW
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan import explain
-from headrace.plan.devices import placed
+from headrace.plan.devices import Placed, placed
 from headrace.plan.emit import emit
 from headrace.plan.functions import functions_of
-from headrace.plan.fusion import FUSED, may_pay, setting
-from headrace.plan.ir import Request, instrs
+from headrace.plan.fusion import identity, may_pay, setting
+from headrace.plan.ir import FUSED, Request, instrs
 from headrace.plan.passes import versions
 from headrace.plan.prune import Pruned
 from headrace.plan.structure import Unstructured
 from headrace.run.exec.kernel import Memos
+from headrace.run.exec.measured import Measured
 from headrace.run.exec.program import Program
 from headrace.run.exec.tuning import Made, Tuner
 
@@ -60,8 +61,14 @@ def compile_program(
         try:
             before, step = versions(request, nests)
             program = emit(step, before)
-            if fold and not elsewhere and (how := setting()) != "off" and may_pay(pruned.ops):
-                program.tuner = Tuner(partial(_fused, request, nests), how == "auto")
+            if (
+                fold
+                and _compiles(elsewhere)
+                and (how := setting()) != "off"
+                and may_pay(pruned.ops)
+            ):
+                kept = Measured(partial(identity, request))
+                program.tuner = Tuner(partial(_fused, request, nests), how == "auto", kept=kept)
             return program
         except Unstructured as error:
             why = f"since {error}"
@@ -70,6 +77,11 @@ def compile_program(
     if explain.enabled:
         explain.general(pruned.ops, why)
     return compile_dataflow(pruned, args, returns, devices, memos, _functions, elsewhere)
+
+
+def _compiles(elsewhere: Placed) -> bool:
+    """Whether what computes elsewhere than on the host may be compiled there."""
+    return all(device.compiles for device in elsewhere.values())
 
 
 def _fused(request: Request, nests: bool) -> Made | None:

@@ -22,6 +22,7 @@ from headrace.base.traits import (
     RECEIVE,
     SEND,
     SNAPSHOTS,
+    STAGES,
     SWITCH,
     SWITCH_N,
     TAKES_REFS,
@@ -88,7 +89,8 @@ def compile_dataflow(
             op.traits,
         )
         info.functions = functions(op, info.device)
-        nodes[op] = _node(len(args) + len(nodes), op, info, references, aliased, placed.get(op))
+        device = None if STAGES in op.traits else placed.get(op)  # what it puts aside is the host's
+        nodes[op] = _node(len(args) + len(nodes), op, info, references, aliased, device)
     for op in ops:
         node = nodes[op]
         for slot, tensor in enumerate(op.inputs):

@@ -13,7 +13,10 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from headrace.base import dtypes
+from headrace.base import shapes as shape_rules
 from headrace.base.device import DeviceSpec
+from headrace.base.dtypes import DType
 from headrace.base.traits import (
     ASSIGNS,
     CALLS_USER,
@@ -27,18 +30,26 @@ from headrace.base.traits import (
     READS_VARIABLE,
     RECEIVE,
     SEND,
+    STAGES,
     STATEFUL,
     UPDATES,
     VAR_HANDLE,
     VARIABLE,
 )
 from headrace.graph.graph import Operation
-from headrace.ops._portable.table import ArrayKernel, array_kernels
+from headrace.graph.registry import OpSpec
+from headrace.ops._portable.table import ArrayKernel, StateKernel, array_kernels, state_kernels
 from headrace.plan.binding import bound_kernel
-from headrace.plan.ir import BRANCH, COPY, LOOP, NODE, Instr, Step, Values
+from headrace.plan.device_state import state_kernel_on
+from headrace.plan.ir import BRANCH, COPY, FUSED, LOAD, LOOP, NODE, Instr, Step, Values
 from headrace.plan.nesting import closed
-from headrace.run.devices.device import HOST, NUMBERS, Device
+from headrace.plan.staged import keeps_any, kept
+from headrace.run.devices.device import HOST, IN_HOST_MEMORY, NUMBERS, Device
+from headrace.run.devices.memory import naming
 from headrace.run.devices.table import of_name
+from headrace.run.exec.instructions import dereference
+from headrace.run.state.on_device import OnDevice
+from headrace.run.state.variable import Variable
 
 Placed = Mapping[Operation, Device]
 """The device of each node that does not compute on the host."""
@@ -54,6 +65,7 @@ _ANYWHERE = frozenset(
         READS_VARIABLE,
         RECEIVE,
         SEND,
+        STAGES,
         UPDATES,
         VAR_HANDLE,
         VARIABLE,
@@ -62,7 +74,6 @@ _ANYWHERE = frozenset(
 """Traits of ops that are on every device, though the host does their work."""
 _DOES_MORE = frozenset((STATEFUL, MAY_WAIT, CALLS_USER))
 _ANY_NUMBER = NUMBERS | {"bfloat16", "resource"}
-_IN_HOST_MEMORY = frozenset(("int32", "string", "resource", "variant"))
 
 
 def may_be_on(op: Operation, device: str, asked: bool) -> bool:
@@ -75,11 +86,23 @@ def may_be_on(op: Operation, device: str, asked: bool) -> bool:
         return True
     if not _dtypes(op) <= _ANY_NUMBER:
         return False
-    if array_kernel(op) is not None or not _ANYWHERE.isdisjoint(op.traits):
+    if kernel_of(op) is not None or not _ANYWHERE.isdisjoint(op.traits):
+        return True
+    if any(_is_of_state(tensor._dtype) for tensor in op.inputs):  # it is where that is
         return True
     if not (op.inputs or op.outputs or STATEFUL in op.traits):  # it is waited for, and no more
         return True
-    return asked and (DRAWS in op.traits or _DOES_MORE.isdisjoint(op.traits))
+    return asked and on_any_device(op)
+
+
+def _is_of_state(kind: DType) -> bool:
+    return kind._is_ref_dtype or kind is dtypes.resource
+
+
+def on_any_device(what: Operation | OpSpec) -> bool:
+    """Whether nodes of numbers may be on any device, where the host does their work if nobody else can."""
+    traits = what.traits
+    return DRAWS in traits or not _ANYWHERE.isdisjoint(traits) or _DOES_MORE.isdisjoint(traits)
 
 
 def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed:
@@ -101,11 +124,29 @@ def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed
 
 def _computes(op: Operation, device: Device) -> bool:
     """Whether a node that is on a device is computed there."""
-    kernel = array_kernel(op)
+    if STAGES in op.traits:
+        return keeps_any(op, device)
+    kernel = kernel_of(op)
     if kernel is None or MAY_WAIT in op.traits:
         return False
+    if isinstance(kernel, ArrayKernel) and kernel.function_for(device.xp) is None:
+        return False
     kinds = _dtypes(op)
-    return kinds <= device.dtypes and not kinds <= _IN_HOST_MEMORY
+    if isinstance(kernel, StateKernel):
+        kinds.discard("resource")
+        return kinds <= device.dtypes and device.keeps(_held(op))
+    return kinds <= device.dtypes and not kinds <= IN_HOST_MEMORY
+
+
+def _held(op: Operation) -> str:
+    """The name of the dtype that the variables of a node hold."""
+    kind: str = (op.attrs.get("T") or op.attrs["dtype"]).base_dtype.name
+    return kind
+
+
+def kernel_of(op: Operation) -> ArrayKernel | StateKernel | None:
+    """What a device does for a node, if it does anything."""
+    return state_kernels().get(op.type) or array_kernel(op)
 
 
 def array_kernel(op: Operation) -> ArrayKernel | None:
@@ -128,14 +169,29 @@ def _dtypes(op: Operation) -> set[str]:
 def kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
     """The node's kernel, of arrays of the device, but for what stays with the host.
 
-    What fails there is done again on the host, which knows what to say of it.
+    What fails there is done again on the host, which knows what to say of it; but for memory that is missing there.
     """
-    kernel = array_kernels()[op.type]
+    return naming(_described(op), device, _kernel_on(op, device))
+
+
+def _described(op: Operation) -> str:
+    """For an error: what a node is to give."""
+    kinds = [f"{tensor._dtype._base.name}{shape_rules.text(tensor._raw)}" for tensor in op.outputs]
+    return f"{op.type} {op.name!r} was to give {', '.join(kinds) or 'nothing'}"
+
+
+def _kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
+    kernel = kernel_of(op)
+    assert kernel is not None
+    assert op.spec is not None
+    if isinstance(kernel, StateKernel):
+        return state_kernel_on(op, kernel, device, bound_kernel(op, op.spec))
     attrs = {name: op.attrs[name] for name in kernel.attrs if name in op.attrs}
-    there = device.bound(functools.partial(kernel.function, device.xp, **attrs))
-    spec, count = op.spec, len(op.inputs)
-    assert spec is not None
-    here, single = bound_kernel(op, spec), spec.single_output
+    function = kernel.function_for(device.xp)
+    assert function is not None
+    there = device.bound(functools.partial(function, device.xp, **attrs))
+    count = len(op.inputs)
+    here, single = bound_kernel(op, op.spec), op.spec.single_output
     stays = [kernel.on_host(place, count) for place in range(count)]
 
     def run(*inputs: Any) -> Any:
@@ -156,11 +212,12 @@ def kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
 
 def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
     """As `kernel_on`, of arrays of the host, which it gives, too."""
-    kernel, count = array_kernels()[op.type], len(op.inputs)
+    kernel, count = kernel_of(op), len(op.inputs)
+    assert kernel is not None
     stays = [kernel.on_host(place, count) for place in range(count)]
     there = kernel_on(op, device)
     assert op.spec is not None
-    single = op.spec.single_output
+    single, stay = op.spec.single_output, kernel.stays(0)
 
     def run(*inputs: Any) -> Any:
         found = there(
@@ -169,9 +226,27 @@ def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
                 for value, with_host in zip(inputs, stays, strict=True)
             ]
         )
+        if stay:
+            return found
         return device.get(found) if single else [device.get(each) for each in found]
 
     return run
+
+
+def kernel_apart_from(
+    member: Instr, device: Device, constants: Mapping[int, Any]
+) -> Callable[..., Any]:
+    """As `kernel_on`, for a node of a group: constants of the step are with the host."""
+    kernel, run = kernel_of(member.op), kernel_on(member.op, device)
+    assert kernel is not None
+    there = {
+        place: device.put(constants[value])
+        for place, value in enumerate(member.inputs)
+        if value in constants and not kernel.on_host(place, len(member.inputs))
+    }
+    if not there:
+        return run
+    return lambda *inputs: run(*[there.get(place, value) for place, value in enumerate(inputs)])
 
 
 # -- copies -----------------------------------------------------------------------------------------------------------
@@ -192,9 +267,13 @@ class _Copying:
     def done(self, step: Step) -> Step:
         """The step, or one inside it, with copies; what goes from one to the other is with the host."""
         elsewhere = self._wanted_elsewhere(step)
+        loads = self._loads_elsewhere(step)
         here: dict[tuple[int, Device], int] = {}
         code: list[Instr] = []
         for instr in step.code:
+            if instr in loads:
+                code.append(self._load(instr, loads[instr], here))
+                continue
             device = self._device(instr)
             if device is not HOST:
                 instr, copies = self._moved(instr, device, here, code, elsewhere)
@@ -208,7 +287,8 @@ class _Copying:
         return step.with_code(code)
 
     def _device(self, instr: Instr) -> Device:
-        return self._placed.get(instr.op, HOST) if instr.what == NODE and not instr.body else HOST
+        computes = instr.what == FUSED or (instr.what == NODE and not instr.body)
+        return self._placed.get(instr.op, HOST) if computes else HOST
 
     def _wanted_elsewhere(self, step: Step) -> set[int]:
         """Values that somebody wants who is not where they are made."""
@@ -216,7 +296,9 @@ class _Copying:
         found = set(step.results)
         for instr in step.code:
             device = self._device(instr)
-            made.update(dict.fromkeys(instr.outputs, device))
+            for place, value in enumerate(instr.outputs):
+                if device is not HOST and not gives_here(instr, place, device):
+                    made[value] = device
             for place, value in enumerate(instr.inputs):
                 at = HOST if device is HOST or self._stays(instr, place) else device
                 if made.get(value, HOST) is not at:
@@ -224,7 +306,39 @@ class _Copying:
         return found
 
     def _stays(self, instr: Instr, place: int) -> bool:
-        return array_kernels()[instr.op.type].on_host(place, len(instr.inputs))
+        if instr.what == FUSED:  # in whose program they are constants
+            return instr.inputs[place] in self._values.constants
+        if STAGES in instr.op.traits:
+            return not kept(instr.op, instr.op.inputs, self._device(instr))[place]
+        kernel = kernel_of(instr.op)
+        assert kernel is not None
+        return kernel.on_host(place, len(instr.inputs))
+
+    def _loads_elsewhere(self, step: Step) -> dict[Instr, Device]:
+        """What reads a variable for a node that computes elsewhere: it is read there."""
+        found: dict[Instr, Device] = {}
+        for instr in step.code:
+            if instr.what != LOAD or instr.kernel is not dereference:
+                continue
+            (value,) = instr.outputs
+            for user in step.facts.users(value):
+                device = self._device(user)
+                if device is not HOST and not self._stays(user, user.inputs.index(value)):
+                    found[instr] = device
+        return found
+
+    def _load(self, instr: Instr, device: Device, here: dict[tuple[int, Device], int]) -> Instr:
+        (value,) = instr.outputs
+        there = here[value, device] = self._values.new(None)
+        return instr.changed(
+            outputs=(there,),
+            kernel=naming(
+                f"the value for {instr.op.type} {instr.op.name!r} was to be put",
+                device,
+                functools.partial(_value_on, device),
+            ),
+            detail=device,
+        )
 
     def _moved(
         self,
@@ -240,8 +354,12 @@ class _Copying:
             value if self._stays(instr, place) else self._on(value, device, instr, here, code)
             for place, value in enumerate(instr.inputs)
         ]
-        outputs, copies = [], []
-        for value in instr.outputs:
+        outputs: list[int] = []
+        copies: list[Instr] = []
+        for place, value in enumerate(instr.outputs):
+            if gives_here(instr, place, device):
+                outputs.append(value)
+                continue
             there = here[value, device] = values.new(values.tensors[value])
             outputs.append(there)
             if value in elsewhere:
@@ -268,8 +386,25 @@ class _Copying:
             return there
         if value not in values.changing:
             here[key] = there
-        code.append(_copy(instr, value, there, device.put))
+        what = f"the value for {instr.op.type} {instr.op.name!r} was to be put"
+        code.append(_copy(instr, value, there, naming(what, device, device.put)))
         return there
+
+
+def gives_here(instr: Instr, place: int, device: Device) -> bool:
+    """Whether an output of what is on a device is with the host."""
+    op = instr.op
+    if STAGES in op.traits:
+        return not kept(op, op.outputs, device)[place]
+    kernel = kernel_of(op)
+    return instr.what == NODE and kernel is not None and kernel.stays(place)
+
+
+def _value_on(device: Device, value: Any) -> Any:
+    """What a variable holds, or another value, as an array of the device."""
+    if isinstance(value, OnDevice) and value.device is device:
+        return value.there()
+    return device.put(value.require() if isinstance(value, Variable) else value)
 
 
 def _copy(instr: Instr, given: int, made: int, kernel: Callable[[Any], Any]) -> Instr:

@@ -15,6 +15,7 @@ from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, Instr, Step, ins
 from headrace.plan.memoization import SHAPES
 from headrace.plan.nesting import Conditions, Loop, Required, Select
 from headrace.plan.registers import is_fresh
+from headrace.plan.staged import taking
 from headrace.run.exec import branches
 from headrace.run.exec import instructions as does
 from headrace.run.exec.instructions import CALL, MANY, NESTED, WHOLE, Instruction
@@ -179,10 +180,12 @@ def _waiter(instr: Instr, step: Step) -> Waiter:
     single, register = spec.single_output, step.registers
     inputs = tuple([register[value] for value in instr.inputs])
     outputs = tuple([register[value] for value in instr.outputs])
-    store = does.storing(outputs, single)
-    if check.enabled:
+    store, device = does.storing(outputs, single), step.request.placed.get(instr.op)
+    if check.enabled and device is None:
         store = check.checked_store(store, instr.op, single)
-    if spec.finish_fn is not None:
+    if device is not None and instr.outputs:
+        store = does.finishing(taking(instr.op, device), store)
+    elif spec.finish_fn is not None:
         store = does.finishing(spec.finish_fn, store)
     node = step.request.infos(instr.op)
     return Waiter(node, instr.kernel, inputs, store, outputs, computes=spec.prompt_fn is None)

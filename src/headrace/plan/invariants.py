@@ -10,9 +10,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from headrace.base.traits import CONTROL_FLOW
+from headrace.plan.devices import gives_here
 from headrace.plan.ir import (
     BRANCH,
     COPY,
+    FUSED,
     LOAD,
     LOOP,
     NODE,
@@ -24,6 +26,7 @@ from headrace.plan.ir import (
     instrs,
 )
 from headrace.plan.nesting import Loop
+from headrace.run.devices.device import Device
 
 
 def check_values(before: Step, after: Step) -> None:
@@ -77,9 +80,13 @@ def check_copies(before: Step, after: Step) -> None:
     placed = after.request.placed
     where: dict[int, object] = {}
     for instr in instrs(after.code):
-        here = placed.get(instr.op) if instr.what == NODE else None
+        here = placed.get(instr.op) if instr.what in (NODE, FUSED) else None
+        if instr.what == LOAD:  # of what is read on a device
+            here = instr.detail
         if instr.what != COPY:
-            where.update(dict.fromkeys(instr.outputs, here))
+            for place, value in enumerate(instr.outputs):
+                is_here = isinstance(here, Device) and gives_here(instr, place, here)
+                where[value] = None if is_here else here
             for value in instr.inputs:
                 there = where.get(value)
                 assert there is None or there is here, f"{instr.op.name!r} takes what is elsewhere"

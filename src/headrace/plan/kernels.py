@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.base import errors
-from headrace.base.traits import HANDLE, KEEPS_INPUTS
+from headrace.base.traits import HANDLE, KEEPS_INPUTS, STAGES
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, bound_unread
 from headrace.plan.devices import kernel_on
@@ -19,6 +19,7 @@ from headrace.plan.ir import BRANCH, LOAD, LOOP, NODE, POLL, STEP, Facts, Instr,
 from headrace.plan.registers import is_fresh
 from headrace.plan.rules.group import Group
 from headrace.plan.rules.table import OF_BLOCKS
+from headrace.plan.staged import putting
 from headrace.run.exec import instructions as does
 
 
@@ -53,10 +54,12 @@ def _bind(instr: Instr, facts: Facts, infos: Infos) -> None:
             built_at=op.built_at,
         )
     device = facts.step.request.placed.get(op)
-    if device is not None:
+    if device is not None and STAGES not in spec.traits:
         instr.kernel = kernel_on(op, device)
         return
     kernel = bound_kernel(op, spec)
+    if device is not None:
+        kernel = putting(op, device, kernel)
     if instr.waiter >= 0:
         if spec.prompt_fn is not None:
             kernel = spec.prompt_fn(op.attrs, _kept_by(instr, facts))

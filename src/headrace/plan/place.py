@@ -129,13 +129,15 @@ def place(
     allow_soft_placement: bool = False,
     own_task: str | None = None,
     groups: Groups | None = None,
+    keeps: bool = True,
 ) -> dict[Operation, str]:
     """The full device name of each of `ops`, out of `devices` (full names, any order).
 
     With `allow_soft_placement` a device type or index that does not exist gives way to a CPU of the
     same task.  own_task: see `in_order`.  groups: of the graph that `ops` are of; without it they
-    are taken to be all of it.  Raises InvalidArgument naming the node, what it asked for and what
-    there is.
+    are taken to be all of it.  keeps: where state is then is where it stays.
+
+    Raises InvalidArgument naming the node, what it asked for and what there is.
     """
     ordered = in_order(devices, own_task)
     if len(ordered) == 1 and not _wishes(ops):
@@ -143,7 +145,15 @@ def place(
     if groups is None:
         groups = Groups()
         groups.add(ops)
-    return _Placer(ops, ordered, allow_soft_placement, groups).place()
+    placed = _Placer(ops, ordered, allow_soft_placement, groups).place()
+    if keeps:
+        keep(groups, placed)
+    return placed
+
+
+def keep(groups: Groups, placed: Mapping[Operation, str]) -> None:
+    """Have the state among nodes stay where it was placed."""
+    groups.kept.update((op.name, where) for op, where in placed.items() if _is_state(op))
 
 
 def _wishes(ops: Iterable[Operation]) -> bool:
@@ -227,7 +237,6 @@ class _Placer:
             placed[op] = chosen[leader]
         for op in later:
             placed[op] = self._follow(op, _asked(op), placed)
-        self._groups.kept.update((op.name, where) for op, where in placed.items() if _is_state(op))
         return placed
 
     def _wanted(self, leader: Operation) -> DeviceSpec:

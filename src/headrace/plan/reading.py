@@ -79,4 +79,4 @@ def _instruction(members: list[Instr]) -> Instr:
 
 def _initialized_or(default: Any, variable: Any) -> Any:
     """What the Merge gives: the variable itself, or the default."""
-    return default if variable.array is None else variable
+    return default if variable.held() is None else variable

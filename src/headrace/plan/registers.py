@@ -21,8 +21,20 @@ from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.binding import quick_scalar
 from headrace.plan.cost_model import is_large
-from headrace.plan.fusion import FUSED
-from headrace.plan.ir import BRANCH, DECIDE, LOAD, LOOP, NOTHING, RELEASE, STEP, Facts, Instr, Step
+from headrace.plan.ir import (
+    BRANCH,
+    COPY,
+    DECIDE,
+    FUSED,
+    LOAD,
+    LOOP,
+    NOTHING,
+    RELEASE,
+    STEP,
+    Facts,
+    Instr,
+    Step,
+)
 from headrace.plan.memoization import SHAPES
 from headrace.plan.nesting import Loop
 
@@ -44,7 +56,7 @@ def is_fresh(value: int, facts: Facts) -> bool:
     maker = facts.maker(value)
     if maker is None or maker.what in _NOT_FRESH:
         return False
-    if maker.waiter >= 0:
+    if maker.waiter >= 0 or maker.what == COPY:
         return True
     if value in facts.values.references or facts.values.tensor(value)._dtype._is_ref_dtype:
         return False

@@ -209,6 +209,7 @@ if TYPE_CHECKING:
         DeleteWorkerSessionResponse,
         DeregisterGraphRequest,
         DeregisterGraphResponse,
+        DeviceState,
         DirectPart,
         DirectStep,
         EndDirectRequest,
@@ -375,9 +376,9 @@ else:
                 CloseSessionResponse ContributorState CreateSessionRequest CreateSessionResponse
                 CreateWorkerSessionRequest CreateWorkerSessionResponse
                 DeleteWorkerSessionRequest DeleteWorkerSessionResponse DeregisterGraphRequest
-                DeregisterGraphResponse DirectPart DirectStep EndDirectRequest EndDirectResponse
-                ErrorDetail ExecutorOpts ExtendSessionRequest ExtendSessionResponse
-                GetStatusRequest GetStatusResponse GiveUpElsewhereRequest
+                DeregisterGraphResponse DeviceState DirectPart DirectStep EndDirectRequest
+                EndDirectResponse ErrorDetail ExecutorOpts ExtendSessionRequest
+                ExtendSessionResponse GetStatusRequest GetStatusResponse GiveUpElsewhereRequest
                 GiveUpElsewhereResponse GiveUpRequest GiveUpResponse InspectRequest
                 InspectResponse LabeledStepStats LaneAddress ListDevicesRequest
                 ListDevicesResponse LoggingRequest LoggingResponse MakeCallableRequest
@@ -438,9 +439,9 @@ __all__ = [
     "CreateWorkerSessionResponse", "DataClass", "DataType", "DebugOptions", "DebugTensorWatch",
     "DebuggedSourceFile", "DebuggedSourceFiles", "DeleteWorkerSessionRequest",
     "DeleteWorkerSessionResponse", "DeregisterGraphRequest", "DeregisterGraphResponse",
-    "DeviceAttributes", "DeviceLocality", "DeviceStepStats", "DictValue", "DirectPart",
-    "DirectStep", "EndDirectRequest", "EndDirectResponse", "ErrorDetail", "Event", "Example",
-    "ExecMemory", "ExecProfile", "ExecTime", "ExecutorOpts", "ExtendSessionRequest",
+    "DeviceAttributes", "DeviceLocality", "DeviceState", "DeviceStepStats", "DictValue",
+    "DirectPart", "DirectStep", "EndDirectRequest", "EndDirectResponse", "ErrorDetail", "Event",
+    "Example", "ExecMemory", "ExecProfile", "ExecTime", "ExecutorOpts", "ExtendSessionRequest",
     "ExtendSessionResponse", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
     "FunctionDef", "FunctionDefLibrary", "GPUOptions", "GetStatusRequest", "GetStatusResponse",
     "GiveUpElsewhereRequest", "GiveUpElsewhereResponse", "GiveUpRequest", "GiveUpResponse",

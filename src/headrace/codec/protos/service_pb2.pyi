@@ -724,7 +724,7 @@ class AwaitedState(_message.Message):
     def __init__(self, task: _Optional[str] = ..., reason: _Optional[str] = ..., waited_s: _Optional[float] = ...) -> None: ...
 
 class TaskState(_message.Message):
-    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked", "barrier", "direct_steps", "process", "parts", "mastered", "traffic", "restarts_seen", "silent_code", "checkpoint", "told_in_s")
+    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked", "barrier", "direct_steps", "process", "parts", "mastered", "traffic", "restarts_seen", "silent_code", "checkpoint", "told_in_s", "device")
     class DirectStepsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -753,6 +753,7 @@ class TaskState(_message.Message):
     SILENT_CODE_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     TOLD_IN_S_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     task: str
     address: str
     silent: str
@@ -774,7 +775,8 @@ class TaskState(_message.Message):
     silent_code: int
     checkpoint: _containers.RepeatedCompositeFieldContainer[CheckpointRecord]
     told_in_s: float
-    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ..., barrier: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., direct_steps: _Optional[_Mapping[str, int]] = ..., process: _Optional[_Union[ProcessState, _Mapping]] = ..., parts: _Optional[_Union[StepCounts, _Mapping]] = ..., mastered: _Optional[_Union[StepCounts, _Mapping]] = ..., traffic: _Optional[_Iterable[_Union[TrafficState, _Mapping]]] = ..., restarts_seen: _Optional[int] = ..., silent_code: _Optional[int] = ..., checkpoint: _Optional[_Iterable[_Union[CheckpointRecord, _Mapping]]] = ..., told_in_s: _Optional[float] = ...) -> None: ...
+    device: _containers.RepeatedCompositeFieldContainer[DeviceState]
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ..., barrier: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., direct_steps: _Optional[_Mapping[str, int]] = ..., process: _Optional[_Union[ProcessState, _Mapping]] = ..., parts: _Optional[_Union[StepCounts, _Mapping]] = ..., mastered: _Optional[_Union[StepCounts, _Mapping]] = ..., traffic: _Optional[_Iterable[_Union[TrafficState, _Mapping]]] = ..., restarts_seen: _Optional[int] = ..., silent_code: _Optional[int] = ..., checkpoint: _Optional[_Iterable[_Union[CheckpointRecord, _Mapping]]] = ..., told_in_s: _Optional[float] = ..., device: _Optional[_Iterable[_Union[DeviceState, _Mapping]]] = ...) -> None: ...
 
 class CheckpointRecord(_message.Message):
     __slots__ = ("number", "kind", "prefix", "tensors", "bytes", "took_s", "ago_s", "error")
@@ -795,6 +797,18 @@ class CheckpointRecord(_message.Message):
     ago_s: float
     error: str
     def __init__(self, number: _Optional[int] = ..., kind: _Optional[str] = ..., prefix: _Optional[str] = ..., tensors: _Optional[int] = ..., bytes: _Optional[int] = ..., took_s: _Optional[float] = ..., ago_s: _Optional[float] = ..., error: _Optional[str] = ...) -> None: ...
+
+class DeviceState(_message.Message):
+    __slots__ = ("name", "held", "variables", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    VARIABLES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    held: int
+    variables: int
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., held: _Optional[int] = ..., variables: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ProcessState(_message.Message):
     __slots__ = ("memory_bytes", "cpu_s", "threads")
@@ -850,7 +864,7 @@ class SessionState(_message.Message):
     def __init__(self, handle: _Optional[str] = ..., client: _Optional[str] = ..., age_s: _Optional[float] = ..., nodes: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class ResourceState(_message.Message):
-    __slots__ = ("kind", "name", "container", "session", "state", "dtype", "shape", "bytes", "initialized", "updates", "component", "size", "set_aside", "capacity", "min_after_dequeue", "closed", "entered", "waiter", "contributor", "taker", "stage")
+    __slots__ = ("kind", "name", "container", "session", "state", "dtype", "shape", "bytes", "initialized", "updates", "device", "component", "size", "set_aside", "capacity", "min_after_dequeue", "closed", "entered", "waiter", "contributor", "taker", "stage")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -861,6 +875,7 @@ class ResourceState(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     INITIALIZED_FIELD_NUMBER: _ClassVar[int]
     UPDATES_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     COMPONENT_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
@@ -882,6 +897,7 @@ class ResourceState(_message.Message):
     bytes: int
     initialized: bool
     updates: int
+    device: str
     component: _containers.RepeatedScalarFieldContainer[_framework_pb2.DataType]
     size: int
     set_aside: int
@@ -893,7 +909,7 @@ class ResourceState(_message.Message):
     contributor: _containers.RepeatedCompositeFieldContainer[ContributorState]
     taker: _containers.RepeatedCompositeFieldContainer[ContributorState]
     stage: _containers.RepeatedCompositeFieldContainer[StageState]
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., container: _Optional[str] = ..., session: _Optional[str] = ..., state: _Optional[str] = ..., dtype: _Optional[_Union[_framework_pb2.DataType, str]] = ..., shape: _Optional[_Union[_framework_pb2.TensorShapeProto, _Mapping]] = ..., bytes: _Optional[int] = ..., initialized: bool = ..., updates: _Optional[int] = ..., component: _Optional[_Iterable[_Union[_framework_pb2.DataType, str]]] = ..., size: _Optional[int] = ..., set_aside: _Optional[int] = ..., capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., closed: bool = ..., entered: _Optional[int] = ..., waiter: _Optional[_Iterable[_Union[WaiterState, _Mapping]]] = ..., contributor: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., taker: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., stage: _Optional[_Iterable[_Union[StageState, _Mapping]]] = ...) -> None: ...
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., container: _Optional[str] = ..., session: _Optional[str] = ..., state: _Optional[str] = ..., dtype: _Optional[_Union[_framework_pb2.DataType, str]] = ..., shape: _Optional[_Union[_framework_pb2.TensorShapeProto, _Mapping]] = ..., bytes: _Optional[int] = ..., initialized: bool = ..., updates: _Optional[int] = ..., device: _Optional[str] = ..., component: _Optional[_Iterable[_Union[_framework_pb2.DataType, str]]] = ..., size: _Optional[int] = ..., set_aside: _Optional[int] = ..., capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., closed: bool = ..., entered: _Optional[int] = ..., waiter: _Optional[_Iterable[_Union[WaiterState, _Mapping]]] = ..., contributor: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., taker: _Optional[_Iterable[_Union[ContributorState, _Mapping]]] = ..., stage: _Optional[_Iterable[_Union[StageState, _Mapping]]] = ...) -> None: ...
 
 class StageState(_message.Message):
     __slots__ = ("label", "holds", "elements", "most", "bytes")

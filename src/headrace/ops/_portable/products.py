@@ -28,6 +28,12 @@ def _batch_matmul(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
     return xp.matmul(_adjoint(xp, x) if adj_x else x, _adjoint(xp, y) if adj_y else y)
 
 
+@arrays("BatchMatMulV3", reals=True)
+def _batch_matmul_to(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool, Tout: Any) -> Any:
+    check(x.dtype == y.dtype == getattr(xp, Tout.name))
+    return _batch_matmul(xp, x, y, adj_x=adj_x, adj_y=adj_y)
+
+
 def _adjoint(xp: Any, x: Any) -> Any:
     turned = xp.matrix_transpose(x)
     return xp.conj(turned) if xp.isdtype(x.dtype, "complex floating") else turned

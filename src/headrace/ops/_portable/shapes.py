@@ -199,17 +199,18 @@ def _one_hot(xp: Any, indices: Any, depth: Any, on_value: Any, off_value: Any, *
 
 @arrays("Gather")
 def _gather(xp: Any, params: Any, indices: Any) -> Any:
-    return _taken(xp, params, indices, 0)
+    return taken(xp, params, indices, 0)
 
 
 @arrays("GatherV2", host=(2,))
 def _gather_v2(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: int) -> Any:
     if batch_dims:
         raise NotImplementedError
-    return _taken(xp, params, indices, _axis(axis, params.ndim))
+    return taken(xp, params, indices, _axis(axis, params.ndim))
 
 
-def _taken(xp: Any, params: Any, indices: Any, axis: int) -> Any:
+def taken(xp: Any, params: Any, indices: Any, axis: int) -> Any:
+    """The parts of `params` at indices along an axis, in the place of it."""
     there = params.shape[axis]
     inside = xp.logical_and(indices >= 0, indices < there)
     require(xp, inside, f"not all in [0, {there})")

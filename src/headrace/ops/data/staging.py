@@ -15,9 +15,10 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.dtypes import DType
-from headrace.base.traits import MAY_WAIT, STATEFUL
+from headrace.base.traits import MAY_WAIT, STAGES, STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import scalar, unknown
+from headrace.run.devices.there import here
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.pending import Pending
 from headrace.run.state.staging import StagingArea, StagingMap
@@ -28,8 +29,13 @@ _AREA = "capacity: int >= 0 = 0; memory_limit: int >= 0 = 0; "
 _SHARED = "container: string = ''; shared_name: string = ''"
 _TYPES = _AREA + "dtypes: list(type) >= 1; " + _SHARED
 _ANY_TYPES = _AREA + "dtypes: list(type); " + _SHARED
-_blocking: dict[str, Any] = {"traits": {STATEFUL, MAY_WAIT}, "differentiable": False}
-_quick: dict[str, Any] = {"traits": {STATEFUL}, "differentiable": False}
+_blocking: dict[str, Any] = {"traits": {STATEFUL, MAY_WAIT, STAGES}, "differentiable": False}
+_quick: dict[str, Any] = {"traits": {STATEFUL, STAGES}, "differentiable": False}
+
+
+def _here(found: Any) -> Any:
+    """What was put aside, as the host has it."""
+    return [here(value) for value in found]
 
 
 def _area(
@@ -70,6 +76,9 @@ def unstage_op(
     return _area(ctx, capacity, memory_limit, container, shared_name).get(dtypes)
 
 
+unstage_op.finish(_here)
+
+
 @op(
     "StagePeek",
     inputs="index: int32",
@@ -91,6 +100,9 @@ def stage_peek_op(
     """The tuple at index [], 0 being the oldest, which stays; waits for so many."""
     area = _area(ctx, capacity, memory_limit, container, shared_name)
     return area.peek(_scalar("index", index), dtypes)
+
+
+stage_peek_op.finish(_here)
 
 
 @op("StageSize", outputs="size: int32", attrs=_ANY_TYPES, shape=scalar, **_quick)
@@ -237,10 +249,11 @@ def _family(prefix: str) -> None:
         _map_stage
     )
     taken: dict[str, Any] = {"outputs": "values: dtypes", "attrs": _TYPES, "shape": unknown}
-    op(prefix + "Unstage", inputs=at, **taken, **_blocking)(_map_unstage)
-    op(prefix + "Peek", inputs=at, **taken, **_blocking)(_map_peek)
+    op(prefix + "Unstage", inputs=at, **taken, **_blocking)(_map_unstage).finish(_here)
+    op(prefix + "Peek", inputs=at, **taken, **_blocking)(_map_peek).finish(_here)
     taken["outputs"] = "key: int64; values: dtypes"
-    op(prefix + "UnstageNoKey", inputs="indices: int32", **taken, **_blocking)(_map_unstage_no_key)
+    without = op(prefix + "UnstageNoKey", inputs="indices: int32", **taken, **_blocking)
+    without(_map_unstage_no_key).finish(_here)
     sizes: dict[str, Any] = {"outputs": "size: int32", "attrs": _ANY_TYPES, "shape": scalar}
     op(prefix + "Size", **sizes, **_quick)(_map_size)
     op(prefix + "IncompleteSize", **sizes, **_quick)(_map_incomplete_size)

@@ -35,6 +35,7 @@ from headrace.graph.shape_fns import ShapeContext, check_scattered, from_attr, s
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.row_sums import change_rows
 from headrace.run.exec.kernel import KernelContext
+from headrace.run.state.on_device import made_at
 from headrace.run.state.variable import NUMBERS, State, Variable
 from headrace.run.uninterrupted import changes
 
@@ -67,7 +68,10 @@ def _variable_kernel(
     shared_name: bytes,
 ) -> Variable:
     found = ctx.resource(
-        Variable, lambda: Variable(ctx.node.name, dtype, shape._raw), container, shared_name
+        Variable,
+        lambda: made_at(Variable, ctx.node.device, ctx.node.name, dtype, shape._raw),
+        container,
+        shared_name,
     )
     if found.dtype != dtype:
         raise errors.invalid_argument(
@@ -118,7 +122,7 @@ def variable_v1(
 )
 def is_variable_initialized_op(xp: Any, ref: Variable) -> np.bool_:
     """Whether the variable has been assigned."""
-    return np.bool_(ref.array is not None)
+    return np.bool_(ref.held() is not None)
 
 
 # -- assigning --------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ from headrace.ops.array.shapes import expand_dims, reshape, size, squeeze
 from headrace.ops.array.slicing import strided_slice_assign_op
 from headrace.ops.state import references as state
 from headrace.run.exec.kernel import KernelContext
+from headrace.run.state.on_device import made_at
 from headrace.run.state.resources import Resource
 from headrace.run.state.variable import ResourceVariable
 
@@ -95,7 +96,7 @@ def variable_behind(resource: Any, dtype: DType | None = None) -> ResourceVariab
 def existing(resource: Any, dtype: DType | None = None) -> ResourceVariable:
     """As `variable_behind`, for what TensorFlow refuses with NotFound before the first assignment."""
     variable = variable_behind(resource, dtype)
-    if variable.array is None:
+    if variable.held() is None:
         raise errors.not_found(
             f"Could not find resource: {variable.container}/{variable.name}. {variable.uninitialized().message}"
         )
@@ -113,9 +114,9 @@ def _made(
         container.decode(),
         name,
         ResourceVariable,
-        lambda: ResourceVariable(name, dtype, shape._raw),
+        lambda: made_at(ResourceVariable, ctx.node.device, name, dtype, shape._raw),
     )
-    if found.array is None:
+    if found.held() is None:
         found.dtype = dtype  # whoever assigns first says what it holds
     return found
 
@@ -167,7 +168,7 @@ def var_handles_op(
 )
 def var_is_initialized_op(xp: Any, resource: Any) -> np.bool_:
     """Whether the variable has been assigned."""
-    return np.bool_(variable_behind(resource).array is not None)
+    return np.bool_(variable_behind(resource).held() is not None)
 
 
 def _shape_of_shape(c: ShapeContext) -> Shape:
@@ -186,8 +187,11 @@ def _shape_of_shape(c: ShapeContext) -> Shape:
 )
 def variable_shape_op(xp: Any, input: Any, *, out_type: DType) -> Any:
     """The variable's shape.  Raises NotFound before the first assignment."""
-    array = existing(input).require()
-    return np.array(array.shape, out_type.np)
+    variable = existing(input)
+    held = variable.held()
+    if held is None:  # any more
+        raise variable.uninitialized()
+    return np.array(held.shape, out_type.np)
 
 
 @op(
@@ -200,7 +204,7 @@ def variable_shape_op(xp: Any, input: Any, *, out_type: DType) -> Any:
 def destroy_resource_op(ctx: KernelContext, resource: Any, *, ignore_lookup_error: bool) -> None:
     """Forget the resource.  Raises NotFound, unless told to ignore it, if there is none."""
     if isinstance(resource, ResourceVariable):
-        if resource.array is None and not ignore_lookup_error:
+        if resource.held() is None and not ignore_lookup_error:
             raise errors.not_found(
                 f"container {resource.container!r} has no variable named {resource.name!r}"
             )

@@ -15,9 +15,11 @@ from headrace.base.traits import Trait
 from headrace.graph.registry import traits_of
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, wants_reference
+from headrace.plan.devices import kernel_apart_from
 from headrace.plan.infos import Infos
 from headrace.plan.ir import BRANCH, LOOP, NODE, NOTHING, Facts, Instr, Step
 from headrace.plan.nesting import closed
+from headrace.run.devices.device import HOST
 from headrace.run.exec.instructions import CALL, MANY, Instruction, Kernel, in_context
 from headrace.run.exec.kernel import NodeInfo
 from headrace.run.exec.straight import FEWEST_INSIDE, Code
@@ -67,7 +69,8 @@ class Rule(NamedTuple):
 class Group:
     """What a rule's `build` has: the group's instruction, its nodes one by one, and where their values stand.
 
-    places: of each value, by number: the inputs of the group come first, then what the nodes give, in order.
+    places: of each value, by number: the inputs of the group come first, then what the nodes give, in order.  device:
+    where they compute.
     """
 
     def __init__(self, instr: Instr, step: Step, infos: Infos) -> None:
@@ -82,6 +85,7 @@ class Group:
         for member in body.code:
             for value in member.outputs:
                 self.places[value] = len(self.places)
+        self.device = step.request.placed.get(self.root, HOST)
         self._infos = infos
 
     def inputs_of(self, member: Instr) -> list[int]:
@@ -91,10 +95,7 @@ class Group:
     def plain(self) -> Plain:
         """How the nodes run one by one."""
         register = {value: place + 1 for value, place in self.places.items()}
-        code = Code(
-            [_instruction(member, register, self._infos(member.op)) for member in self.members],
-            FEWEST_INSIDE,
-        )
+        code = Code([self._instruction(member, register) for member in self.members], FEWEST_INSIDE)
         room = [None] * (len(register) - len(self.inputs))
         wanted = [register[value] for value in self.outputs]
 
@@ -104,6 +105,12 @@ class Group:
             return [registers[at] for at in wanted]
 
         return run
+
+    def _instruction(self, member: Instr, register: dict[int, int]) -> Instruction:
+        kernel = None
+        if self.device is not HOST:
+            kernel = kernel_apart_from(member, self.device, self.values.constants)
+        return _instruction(member, register, self._infos(member.op), kernel)
 
     def kernel(self, at_once: AtOnce, refuses: bool = False) -> Kernel:
         """A kernel that runs all at once where that goes, else one by one.  Both give all outputs, or the only one.
@@ -146,13 +153,16 @@ def _careful(at_once: AtOnce, name: str) -> AtOnce:
     return run
 
 
-def _instruction(member: Instr, register: dict[int, int], node: NodeInfo) -> Instruction:
+def _instruction(
+    member: Instr, register: dict[int, int], node: NodeInfo, kernel: Kernel | None
+) -> Instruction:
     op = member.op
     assert op.spec is not None
     single = op.spec.single_output
-    kernel = bound_kernel(op, op.spec)
+    elsewhere = kernel is not None
+    kernel = kernel or bound_kernel(op, op.spec)
     inputs = tuple([register[value] for value in member.inputs])
-    if check.enabled:
+    if check.enabled and not elsewhere:
         kernel = check.checked_kernel(kernel, op, single)
     if op.spec.takes_ctx:
         kernel, inputs = in_context(kernel, node, len(inputs)), (0, *inputs)

@@ -104,7 +104,14 @@ def of_name(name: str) -> Device:
         made = _made.get((type, index))
         if made is None:
             made = _made[type, index] = kind.make(index)
+            made.name = f"{type}:{index}"
     return made
+
+
+def in_use() -> list[Device]:
+    """Those that are not the host's and have been asked for."""
+    with _lock:
+        return [device for _, device in sorted(_made.items(), key=lambda each: each[0])]
 
 
 def _own_names() -> Iterator[str]:

@@ -98,6 +98,7 @@ class Gpu(Device):
     dtypes = NUMBERS | {"bfloat16"}
 
     def __init__(self, device: Any, stands_in: bool) -> None:
+        super().__init__()
         import jax
         import jax.numpy
 
@@ -113,7 +114,7 @@ class Gpu(Device):
         with_limit = (device.memory_stats() or {}) if not stands_in else {}
         self.memory_bytes = int(with_limit.get("bytes_limit", self.memory_bytes))
 
-    def put(self, value: Any) -> Any:
+    def _put(self, value: Any) -> Any:
         """See `Device`."""
         given = (
             np.array(value) if self._stands_in else np.asarray(value)
@@ -121,9 +122,9 @@ class Gpu(Device):
         with self._here():
             return self._guarded(self._jax.device_put, given, self._device)
 
-    def get(self, value: Any) -> Any:
+    def _get(self, value: Any) -> Any:
         """See `Device`."""
-        return np.array(value)
+        return self._guarded(np.array, value)
 
     def is_final(self, error: Exception) -> bool:
         """See `Device`."""
@@ -137,6 +138,30 @@ class Gpu(Device):
                 return self._guarded(kernel, *inputs)
 
         return run
+
+    compiles = True
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
+        """See `Device`."""
+        program = self._jax.jit(lambda *given: function(self.xp, *given))
+
+        def run(values: Sequence[Any]) -> list[Any] | None:
+            with self._here():
+                found, holds = self._guarded(program, *values)
+            if holds is not None and not bool(holds):
+                return None
+            return list(found)
+
+        return run
+
+    def bytes_held(self) -> int | None:
+        """See `Device`."""
+        if not self._stands_in:
+            said = (self._device.memory_stats() or {}).get("bytes_in_use")
+            if said is not None:
+                return int(said)
+        arrays = [each for each in self._jax.live_arrays() if self._device in each.devices()]
+        return sum([int(each.nbytes) for each in arrays])
 
     def _here(self) -> AbstractContextManager[Any]:
         if os.getpid() != self._process:

@@ -216,7 +216,7 @@ def keeping(fire: Fire) -> Fire:
     def run(step: StepState, place: Place, inputs: list[Any]) -> Outputs:
         value = inputs[0]
         if isinstance(value, Variable):
-            value.require()
+            value.require_value()
             return (value,)
         return fire(step, place, inputs)
 

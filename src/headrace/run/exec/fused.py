@@ -5,6 +5,8 @@ Called by: plan.fusion (makes them), run.exec.tuning.  Threads: any; one compile
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,19 +14,27 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.run.devices.device import HOST, Device
+
 MOST_FORMS: Final = 8
 """Shapes that a kernel is compiled for; one that meets more keeps changing, and is not compiled any more."""
 
 
+_MOST_S_AT_EXIT: Final = 60.0
+
+
 class FusedKernel:
     """function: (array namespace, arrays…) -> (results, whether they hold; None: they do).  given: which it takes.
+    device: where the arrays are.
 
     fell_back: how often it was not ready, or what it requires did not hold.  on_hopeless: called when it keeps meeting
     other shapes.
     """
 
-    def __init__(self, function: Callable[..., Any], given: Sequence[int]) -> None:
-        self._function, self._given = function, tuple(given)
+    def __init__(
+        self, function: Callable[..., Any], given: Sequence[int], device: Device = HOST
+    ) -> None:
+        self._function, self._given, self._device = function, tuple(given), device
         self._forms: dict[Any, Callable[..., Any] | None] = {}
         self.fell_back = 0
         self.on_hopeless: Callable[[], object] = lambda: None
@@ -55,12 +65,12 @@ class FusedKernel:
         return len(self._forms) >= MOST_FORMS
 
     def _compile(self, shapes: Any, likes: Sequence[tuple[tuple[int, ...], Any]]) -> None:
-        from headrace.run.devices import xla
+        from headrace.run.devices import xla  # where there is JAX
 
-        examples = [np.ones(shape, dtype) for shape, dtype in likes]
+        compiled = xla.compiled if self._device is HOST else self._device.compiled
         try:
-            form = xla.compiled(self._function)
-            form(examples)
+            form = compiled(self._function)
+            form([self._device.put(np.ones(shape, dtype)) for shape, dtype in likes])
         except Exception as error:  # of tracing, or of XLA's: the nodes run one by one
             import logging  # which few processes need for this
 
@@ -78,21 +88,34 @@ class _Compiler:
         self._lock = threading.Lock()
         self._waiting: deque[Callable[[], object]] = deque()
         self._running = False
+        self._ends = False
+        self._process = os.getpid()
         self._idle = threading.Condition(self._lock)
 
     def submit(self, work: Callable[[], object]) -> None:
         """Have it done soon."""
         with self._lock:
+            if self._ends:
+                return
             self._waiting.append(work)
             if self._running:
                 return
-            self._running = True
+            self._running, self._process = True, os.getpid()
         threading.Thread(target=self._run, name="headrace xla", daemon=True).start()
 
     def wait(self, timeout_s: float) -> bool:
         """Until nothing is left.  Whether that is so."""
         with self._lock:
             return self._idle.wait_for(lambda: not self._running, timeout_s)
+
+    def end(self) -> None:
+        """The process ends: what is being compiled is waited for, since XLA aborts where its thread just vanishes."""
+        if os.getpid() != self._process:  # forked meanwhile: the thread is the parent's
+            return
+        with self._lock:
+            self._ends = True
+            self._waiting.clear()
+            self._idle.wait_for(lambda: not self._running, _MOST_S_AT_EXIT)
 
     def _run(self) -> None:
         while True:
@@ -106,3 +129,4 @@ class _Compiler:
 
 
 compiler: Final = _Compiler()
+atexit.register(compiler.end)

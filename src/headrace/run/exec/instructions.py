@@ -195,7 +195,7 @@ def copied(value: Any) -> Any:
 def pass_reference(value: Any) -> Any:
     """The reference, which must be initialized."""
     if isinstance(value, Variable):
-        value.require()
+        value.require_value()
     return value
 
 

@@ -152,7 +152,7 @@ def _misfit(said: str, node: NodeInfo, inputs: Sequence[Any], shown: str) -> err
         return None
     else:
         shapes = [
-            shape_rules.text(getattr(v.array if isinstance(v, Variable) else v, "shape", ()))
+            shape_rules.text(getattr(v.held() if isinstance(v, Variable) else v, "shape", ()))
             for v in inputs
         ]
         what = f"Incompatible shapes: {' vs. '.join(shapes)}"
@@ -167,7 +167,7 @@ def _misfit(said: str, node: NodeInfo, inputs: Sequence[Any], shown: str) -> err
 
 def _is_text(value: Any) -> bool:
     if isinstance(value, Variable):
-        value = value.array
+        value = value.held()
     return isinstance(value, np.ndarray) and value.dtype == object
 
 
@@ -188,7 +188,7 @@ def interrupted(error: errors.OpError, info: WaitInfo | None) -> str:
 
 def _describe(value: Any) -> str:
     if isinstance(value, Variable):
-        value = value.array
+        value = value.held()
     is_array = hasattr(value, "dtype") and hasattr(value, "shape")  # of whichever device
     if is_array and not isinstance(value, Resource):
         kind = "string" if value.dtype == object else str(value.dtype).rpartition(".")[2]

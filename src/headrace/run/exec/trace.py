@@ -27,6 +27,7 @@ from headrace.run.exec.instructions import RELEASE
 from headrace.run.exec.kernel import NodeInfo
 from headrace.run.exec.keys import task_of
 from headrace.run.exec.straight import Code
+from headrace.run.state.resources import Resource
 from headrace.run.state.variable import Variable
 
 ALLOCATOR = "cpu"
@@ -287,16 +288,29 @@ def _rate(num_bytes: int, length_ns: int) -> str:
 def _root(value: Any) -> Any:
     """The array whose memory `value` shows."""
     if isinstance(value, Variable):
-        value = value.array
+        value = value.held()
     while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
         value = value.base
     return value
 
 
+def _kind_on_device(value: Any) -> dtypes.DType | None:
+    """The dtype of a device's array; None of all else."""
+    if isinstance(value, Resource) or not (hasattr(value, "device") and hasattr(value, "dtype")):
+        return None
+    name = getattr(value.dtype, "name", "") or str(value.dtype).rpartition(".")[2]
+    return dtypes.as_dtype(name)
+
+
 def _described(slot: int, value: Any, known: Sequence[Any]) -> _Output:
     """known: what the inputs' memory is; an output that shares it was not allocated."""
-    array = value.array if isinstance(value, Variable) else value
+    array = value.held() if isinstance(value, Variable) else value
     if not isinstance(array, np.ndarray | np.generic):
+        kind = value.dtype if isinstance(value, Variable) else _kind_on_device(array)
+        if kind is not None and array is not None:
+            size = int(array.size) * kind.np.itemsize
+            made = not isinstance(value, Variable)
+            return _Output(slot, kind.as_datatype_enum, tuple(array.shape), size, 0, made)
         held = dtypes.resource if array is not None else dtypes.float32
         if isinstance(value, Variable):
             held = value.dtype

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from headrace.run.exec.fused import FusedKernel, compiler
+from headrace.run.exec.measured import Measured
 
 AFTER: Final = 16
 """Runs, before another form is made."""
@@ -24,7 +25,7 @@ Made = tuple[Run, Sequence[FusedKernel]]
 class Tuner:
     """make: the other form, and what in it is compiled while it runs; None if there is none.
 
-    measures: whether it is taken only if it is quicker.
+    measures: whether it is taken only if it is quicker.  kept: where that is kept for other processes.
     """
 
     def __init__(
@@ -32,8 +33,11 @@ class Tuner:
         make: Callable[[], Made | None],
         measures: bool,
         clock_s: Callable[[], float] = time.perf_counter,
+        kept: Measured | None = None,
     ) -> None:
         self._make, self._measures, self._clock_s = make, measures, clock_s
+        self._kept = kept
+        self._shapes: list[Any] = []  # of arguments
         self._runs = 0
         self._plain: list[float] = []
         self._other: Made | None = None
@@ -47,18 +51,28 @@ class Tuner:
         other = self._other
         if other is not None:
             return self._try(other, *given)
+        shapes = []
+        if self._runs == AFTER - 1 and len(given) > 1:  # the arguments go while they are used
+            shapes = [getattr(each, "shape", ()) for each in given[1]]
         began = self._clock_s()
         found = plain(*given)
         self._plain.append(self._clock_s() - began)
         del self._plain[: -2 * AFTER]
         self._runs += 1
         if self._runs == AFTER:
+            if self._kept is not None:
+                self._shapes = shapes
             compiler.submit(self._prepare)
         return found
 
     def _prepare(self) -> None:
         try:
-            made = self._make()
+            known = None
+            if self._measures and self._kept is not None:
+                known = self._kept.recall(self._shapes)
+            made = self._make() if known is not False else None
+            if known:
+                self._measures = False
         except Exception as error:  # the form that is there goes on
             import logging  # which few processes need for this
 
@@ -88,9 +102,14 @@ class Tuner:
         return found
 
     def _decide(self, run: Run) -> None:
-        if self._measures and _median(self._trials) > _WORTH * _median(self._plain):
-            self._give_up()
-            return
+        if self._measures:
+            pays = _median(self._trials) <= _WORTH * _median(self._plain)
+            if self._kept is not None:
+                kept, shapes = self._kept, self._shapes
+                compiler.submit(lambda: kept.note(shapes, pays))
+            if not pays:
+                self._give_up()
+                return
         assert self._other is not None
         for kernel in self._other[1]:
             kernel.on_hopeless = self._give_up

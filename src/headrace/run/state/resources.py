@@ -32,6 +32,8 @@ class Resource:
     """As TensorFlow names this kind in handles; empty for a kind of our own."""
     type_code = 0
     """TensorFlow's number for `type_name`."""
+    shown_as = ""
+    """The kind, as reports name it; empty: the name of the class."""
 
     def __init__(self, name: str, container: str = "") -> None:
         self.name = name

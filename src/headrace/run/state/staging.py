@@ -26,6 +26,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.dtypes import DType
+from headrace.run.devices.there import There
 from headrace.run.pending import Pending
 from headrace.run.queues.columns import own
 from headrace.run.state.wait_queues import WAIT, WaitingResource, WaitQueue
@@ -37,6 +38,8 @@ STRING_BYTES: Final = 24
 
 def bytes_of(value: Any) -> int:
     """How much of a memory limit a value takes."""
+    if isinstance(value, There):
+        return value.nbytes
     if not isinstance(value, (np.ndarray, np.generic)):
         return STRING_BYTES
     if value.dtype.hasobject:

@@ -29,6 +29,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
+from headrace.run.devices.device import HOST, Device
 from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.state.resources import Resource
 from headrace.run.state.shared_buffers import BufferPool, SharedBuffer
@@ -156,7 +157,12 @@ _nobody: Final[Callable[[], Array | None]] = weakref.ref(np.empty(0))
 
 @changes
 class State(Resource):
-    """`array` is None until the first assignment; afterwards an array of `dtype` that it owns."""
+    """`array` is None until the first assignment; afterwards an array of `dtype` that it owns.
+
+    device: where it lives.
+    """
+
+    device: Device = HOST
 
     def __init__(self, name: str, dtype: dtypes.DType, shape: Shape, container: str = "") -> None:
         """`shape` is what the node declares; a value of another shape is refused on assignment."""
@@ -181,6 +187,19 @@ class State(Resource):
             raise self.uninitialized()
         return array
 
+    def held(self) -> Any:
+        """The array, wherever it is: its shape and dtype may be looked at.  None before the first assignment."""
+        return self.array
+
+    def here(self) -> Array | None:
+        """The array that is in the host's memory now, if there is one."""
+        return self.array
+
+    def require_value(self) -> None:
+        """Raises FailedPrecondition naming the variable before the first assignment."""
+        if self.array is None:
+            raise self.uninitialized()
+
     def uninitialized(self) -> errors.OpError:
         """The error for a use before the first assignment."""
         place = "" if self.container == "localhost" else f" in container {self.container!r}"
@@ -195,7 +214,7 @@ class State(Resource):
     def initialized(self) -> Pending[np.bool_]:
         """Done as soon as it has a value; at once if it has one."""
         with self.lock:
-            if self.array is not None:
+            if self.held() is not None:
                 return Pending.done_with(np.True_)
             info = WaitInfo("the first assignment", f"variable {self.name!r}")
             pending: Pending[np.bool_] = Pending(info, self._no_longer_awaited)
@@ -352,10 +371,14 @@ class State(Resource):
     def _replace(self, array: Array | None, buffer: SharedBuffer | None = None) -> None:
         """Have another array; whoever reads the old one keeps that.  `lock` is held."""
         self.array = array
-        self.number = None
-        self.buffer = buffer
+        self._let_go(buffer)
         if array is None:
             self._buffers = None
+
+    def _let_go(self, buffer: SharedBuffer | None = None) -> None:
+        """Nobody reads the array: it is another one, in `buffer`.  `lock` is held."""
+        self.number = None
+        self.buffer = buffer
         self._lent = _nobody
         if self._readers:
             self._readers = set()
@@ -422,7 +445,8 @@ class State(Resource):
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raises InvalidArgument if a value of such a shape cannot be assigned while shapes are validated."""
         # An unset variable takes what its node declares; a set one keeps its shape.
-        wanted: Shape = self.shape if self.array is None else self.array.shape
+        held = self.held()
+        wanted: Shape = self.shape if held is None else tuple(held.shape)
         if not shape_rules.compatible(wanted, shape):
             raise errors.invalid_argument(
                 f"{self._misassigned(shape_rules.text(wanted), shape_rules.text(shape))}: the first is the shape of "
@@ -456,12 +480,15 @@ def _same_memory(one: Array, other: Array) -> bool:
 class Variable(State):
     """What reference edges carry."""
 
+    shown_as = "Variable"
+
 
 @changes
 class ResourceVariable(State):
     """What a handle stands for."""
 
     type_name = "N10tensorflow3VarE"
+    shown_as = "ResourceVariable"
 
     def _unset(self) -> str:
         return f"Could not find variable {self.name}. Attempting to use uninitialized value {self.name}"

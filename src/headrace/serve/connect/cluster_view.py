@@ -92,6 +92,20 @@ class ClusterView:
             found += [d.name for d in devices] if devices else [f"{task}/device:CPU:0"]
         return found
 
+    def with_gpus(
+        self, available: Sequence[str], used: Iterable[str], scope: Scope
+    ) -> list[str] | None:
+        """`available` with all devices of the tasks of `used`, which a step needs anyway; None if they have no GPUs
+        beyond those.  Raises Unavailable naming the task.
+        """
+        tasks = sorted({task_of(device) for device in used})
+        reported = self._ask(tasks, scope)
+        known = set(available)
+        more = [d.name for task in tasks for d in reported[task] if d.name not in known]
+        if not any(DeviceSpec.from_string(name).device_type == "GPU" for name in more):
+            return None
+        return [*available, *more]
+
     def address(self, task: str) -> str:
         """Where it is, as host:port."""
         return self._peers.address(task)

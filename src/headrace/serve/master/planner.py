@@ -20,7 +20,7 @@ from headrace.graph.graphdef import Importer, graph_def
 from headrace.graph.tensor import Tensor
 from headrace.plan.connect import check_names, connected, connections
 from headrace.plan.partition import Partition, partition
-from headrace.plan.place import Groups, fed_where_used, place
+from headrace.plan.place import Groups, fed_where_used, keep, place
 from headrace.plan.progress import Progress
 from headrace.plan.prune import Pruned
 from headrace.plan.relay import Stages, relay
@@ -256,17 +256,27 @@ class Planner:
             if found.copies:
                 groups = groups.of_copies(everything, found.copies)
             leaders = dict.fromkeys(groups.leader(op) for op in everything)
-            asked = [op.device for leader in leaders for op in groups.members(leader)]
+            kept = groups.kept
+            asked = [
+                kept.get(op.name, op.device) for each in leaders for op in groups.members(each)
+            ]
         available = self._cluster.devices_for(asked, scope)
+        own_first = self._config.experimental.headrace_place_on_own_task
+        placing = functools.partial(
+            place,
+            everything,
+            allow_soft_placement=self._config.allow_soft_placement,
+            own_task=self._own_task if own_first else None,
+            groups=groups,
+            keeps=False,
+        )
         with self._lock:
-            own_first = self._config.experimental.headrace_place_on_own_task
-            devices: Mapping[Operation, str] = place(
-                everything,
-                available,
-                allow_soft_placement=self._config.allow_soft_placement,
-                own_task=self._own_task if own_first else None,
-                groups=groups,
-            )
+            devices: Mapping[Operation, str] = placing(available)
+        with_gpus = self._cluster.with_gpus(available, devices.values(), scope)
+        with self._lock:
+            if with_gpus is not None:
+                devices = placing(with_gpus)
+            keep(groups, devices)
             if self._config.log_device_placement:
                 placed = ((op.name, op.type, devices[op]) for op in everything)
                 log_placement(placed, self._placed, MASTER)

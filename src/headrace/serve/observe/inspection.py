@@ -19,6 +19,7 @@ from headrace.base.shapes import Shape
 from headrace.base.traits import RECEIVE
 from headrace.codec import protos as pb
 from headrace.run import long_waits
+from headrace.run.devices.device import HOST
 from headrace.run.exec.kernel import NodeInfo, StepState
 from headrace.run.exec.keys import source_device, task_of
 from headrace.run.pending import WaitInfo
@@ -211,7 +212,7 @@ def _named(resource: Resource) -> pb.ResourceState:
         resource.name[1:].partition("/") if resource.name.startswith("_") else ("", "", "")
     )
     return pb.ResourceState(
-        kind=type(resource).__name__,
+        kind=resource.shown_as or type(resource).__name__,
         name=resource.label,
         container=resource.container,
         session=owner,
@@ -220,10 +221,11 @@ def _named(resource: Resource) -> pb.ResourceState:
 
 def _describe_variable(found: pb.ResourceState, variable: State) -> None:
     found.dtype = variable.dtype.base_dtype.as_datatype_enum  # type: ignore[assignment]
-    array = variable.array
+    array = variable.held()
     found.initialized = array is not None
     found.updates = variable.updates
-    shape: Shape = variable.shape if array is None else array.shape
+    found.device = "" if variable.device is HOST else variable.device.name
+    shape: Shape = variable.shape if array is None else tuple(array.shape)
     if shape is None:
         found.shape.unknown_rank = True
     else:
@@ -231,7 +233,8 @@ def _describe_variable(found: pb.ResourceState, variable: State) -> None:
         for size in shape:
             found.shape.dim.add(size=-1 if size is None else size)
     if array is not None:
-        found.bytes = _bytes(array)
+        is_here = isinstance(array, np.ndarray)
+        found.bytes = _bytes(array) if is_here else array.size * variable.dtype.np.itemsize
 
 
 def _bytes(array: np.ndarray[Any, Any]) -> int:

@@ -273,7 +273,7 @@ def _bound_change(
     session = registered.session
     generation = session.runtime.resources.generation
     variable = find(StepState(session.runtime, Scope(), owner=session.handle, lends=True))
-    if not isinstance(variable, Variable) or (array := variable.array) is None:
+    if type(variable) is not Variable or (array := variable.array) is None:
         return None
     if array.ndim or array.dtype.kind not in NUMBERS:
         return None
@@ -293,7 +293,7 @@ def _bound_reads(worker: Worker, registered: RegisteredPartition, direct: int) -
     step = StepState(session.runtime, Scope(), owner=session.handle, lends=True)
     found = [find(step) for find in finders]
     for variable in found:
-        if not isinstance(variable, Variable) or (array := variable.array) is None:
+        if type(variable) is not Variable or (array := variable.array) is None:
             return None
         if array.dtype.kind not in NUMBERS:
             return None

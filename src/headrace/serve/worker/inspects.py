@@ -17,7 +17,7 @@ from headrace.run.scope import Scope
 from headrace.serve.connect.peers import Peers
 from headrace.serve.observe.counting import renewed
 from headrace.serve.observe.inspection import task_state
-from headrace.serve.observe.process_state import process_state
+from headrace.serve.observe.process_state import device_states, process_state
 from headrace.serve.worker.worker_session import Steps, WorkerSession
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Inspects:
     def _add_figures(self, state: pb.TaskState, count_for_s: float) -> None:
         """What programs that watch it want to know beside.  count_for_s: see `count_steps`."""
         state.process.CopyFrom(process_state())
+        state.device.extend(device_states())
         state.traffic.extend(self.peers.traffic())
         state.restarts_seen = self.peers.restarts_seen
         state.checkpoint.extend(map(_checkpoint, self.runtime.checkpoints.latest()))

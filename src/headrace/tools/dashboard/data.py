@@ -115,6 +115,7 @@ def _task(state: pb.TaskState, data: dict[str, Any], figures: TaskFigures) -> di
         "passed": passed,
         "sessions": len(state.session),
         "variable_bytes": sum(each.bytes for each in variables),
+        "devices": data["devices"],
     }
 
 

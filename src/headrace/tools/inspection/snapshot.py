@@ -199,6 +199,7 @@ def as_data(snapshot: Snapshot) -> dict[str, Any]:
                     _other(r) for r in task.resource if not is_queue(r) and not is_variable(r)
                 ],
                 "checkpoints": [_checkpoint(each) for each in task.checkpoint],
+                "devices": [_device(each) for each in task.device],
             }
             for task in snapshot.tasks
         ],
@@ -239,8 +240,18 @@ def _variable(snapshot: Snapshot, task: pb.TaskState, variable: pb.ResourceState
         "shape": shape_of(variable),
         "initialized": variable.initialized,
         "bytes": variable.bytes,
+        "device": variable.device or None,
         "updates": variable.updates,
         "updates_per_s": None if per_s is None else round(per_s, 3),
+    }
+
+
+def _device(device: pb.DeviceState) -> dict[str, Any]:
+    return {
+        "name": device.name,
+        "held_bytes": device.held,
+        "variable_bytes": device.variables,
+        "limit_bytes": device.limit,
     }
 
 

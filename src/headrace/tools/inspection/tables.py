@@ -44,6 +44,7 @@ def everything(snapshot: Snapshot, width: int, most_rows: int | None = _MOST_ROW
     """All tables that are not empty.  most_rows: of each, None for all."""
     return _apart(
         _tasks(snapshot, width, most_rows),
+        _devices(snapshot, most_rows),
         _sessions(snapshot, width, most_rows),
         _containers(snapshot, most_rows),
         _variables(snapshot, most_rows),
@@ -79,14 +80,19 @@ def live(snapshot: Snapshot, width: int, height: int, view: View | None = None) 
     )
     figures = {} if view is None else view.figures
     tasks = _tasks(snapshot, width, max(1, left // 4), brief=True, figures=figures)
+    devices = _devices(snapshot, max(1, left // 4))
     moving = queues(snapshot, width, max(1, left // 3), most_moving=True)
-    for part, rows in ((tasks, len(snapshot.tasks)), (moving, _number(snapshot, is_queue))):
+    in_devices = sum(len(each.device) for each in snapshot.tasks)
+    lengths = (len(snapshot.tasks), in_devices, _number(snapshot, is_queue))
+    for part, rows in zip((tasks, devices, moving), lengths, strict=True):
         if part:
             left -= min(rows, left // 3) + 4
     found = blocked(steps, max(1, left // 4))
     updated = _variables(snapshot, max(1, left // 4), most_updated=True)
     sessions = _sessions(snapshot, width, max(1, left // 4))
-    return _apart([head, *_last_checkpoint(snapshot)], tasks, moving, found, updated, sessions)
+    return _apart(
+        [head, *_last_checkpoint(snapshot)], tasks, devices, moving, found, updated, sessions
+    )
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -146,6 +152,24 @@ def _tasks(
     ]
     table = _table("Tasks", columns, rows, most)
     return [*table, *silent[:most]] if table else []
+
+
+def _devices(snapshot: Snapshot, most: int | None) -> list[Part]:
+    """How much of its memory each has given; nothing where there are CPUs only."""
+    columns = ["task", "~device", ">variables", ">all arrays", ">of", ""]
+    rows: list[Row] = [
+        [
+            short_task(task.task),
+            each.name,
+            bytes_of(each.variables),
+            bytes_of(each.held),
+            bytes_of(each.limit),
+            f"{each.held / each.limit:.0%}" if each.limit else "",
+        ]
+        for task in snapshot.tasks
+        for each in task.device
+    ]
+    return _table("Devices", columns, rows, most)
 
 
 def _figures(found: TaskFigures | None) -> list[Cell]:
@@ -233,6 +257,8 @@ def _variables(snapshot: Snapshot, most: int | None, most_updated: bool = False)
             else f"[{', '.join('?' if s is None else str(s) for s in shape)}]"
         )
         size: Cell = bytes_of(variable.bytes)
+        if variable.device:
+            size = f"{size} on {variable.device}"
         if not variable.initialized:
             size = line(("uninitialized", "yellow"))
         dtype = dtypes.as_dtype(variable.dtype).name

@@ -41,6 +41,9 @@ const showTasks = (view) => {
         ["variables", bytes(task.variable_bytes)],
         ["up", duration(task.up_s)],
       ];
+      for (const each of task.devices ?? []) {
+        if (task.state === "up") shown.push([each.name, `${bytes(each.held_bytes)} of ${bytes(each.limit_bytes)}`]);
+      }
       if (task.restarts) shown.push(["restarts seen", String(task.restarts)]);
       card.querySelector("dl").replaceChildren(...shown.map(([name, text]) => figure(name, text)));
     });

@@ -1,0 +1,183 @@
+"""Array kernels of JAX alone, for which the array API standard has nothing: special functions, matrices, transforms.
+
+Where the host reports an error (a matrix that is singular or not positive definite) the results are not finite, and the
+host is asked.
+Called by: ops._portable.table.  Threads: any.
+Source: https://docs.jax.dev/en/latest/jax.scipy.html, jax.numpy.linalg, jax.numpy.fft
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.ops._portable.reductions import axes_of
+from headrace.ops._portable.table import check, of_jax, require
+
+
+def _special(op: str, name: str) -> None:
+    @of_jax(op)
+    def kernel(xp: Any, *inputs: Any) -> Any:
+        from jax.scipy import special
+
+        function: Callable[..., Any] = getattr(special, name)
+        return function(*inputs)
+
+
+for _op, _name in {
+    "BesselI0": "i0",
+    "BesselI0e": "i0e",
+    "BesselI1": "i1",
+    "BesselI1e": "i1e",
+    "Digamma": "digamma",
+    "Erf": "erf",
+    "Erfc": "erfc",
+    "Erfinv": "erfinv",
+    "Lgamma": "gammaln",
+    "Ndtri": "ndtri",
+    "Zeta": "zeta",
+}.items():
+    _special(_op, _name)
+
+
+@of_jax("Betainc")
+def _betainc(xp: Any, a: Any, b: Any, x: Any) -> Any:
+    from jax.scipy import special
+
+    check(len({each.shape for each in (a, b, x) if each.ndim}) <= 1)
+    return special.betainc(a, b, x)
+
+
+def _incomplete_gamma(op: str, name: str) -> None:
+    @of_jax(op)
+    def kernel(xp: Any, a: Any, x: Any) -> Any:
+        from jax.scipy import special
+
+        return xp.where(a == 0, xp.nan, getattr(special, name)(a, x))
+
+
+_incomplete_gamma("Igamma", "gammainc")
+_incomplete_gamma("Igammac", "gammaincc")
+
+
+def _cumulative(x: Any, axis: Any, exclusive: bool, reverse: bool, function: Any) -> Any:
+    check(not exclusive and axis.ndim == 0)
+    (along,) = axes_of(axis, x.ndim)
+    return function(x, axis=along, reverse=reverse)
+
+
+@of_jax("Cumprod", host=(1,))
+def _cumprod(xp: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
+    from jax import lax
+
+    return _cumulative(x, axis, exclusive, reverse, lax.cumprod)
+
+
+@of_jax("CumulativeLogsumexp", host=(1,))
+def _cumulative_logsumexp(xp: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
+    from jax import lax
+
+    return _cumulative(x, axis, exclusive, reverse, lax.cumlogsumexp)
+
+
+# -- matrices ---------------------------------------------------------------------------------------------------------
+
+
+def _adjoint(xp: Any, matrix: Any) -> Any:
+    return xp.conj(xp.matrix_transpose(matrix))
+
+
+def _square(x: Any) -> None:
+    check(x.ndim >= 2 and x.shape[-1] == x.shape[-2] > 0)
+
+
+def _finite(xp: Any, *found: Any) -> None:
+    for each in found:
+        require(xp, xp.isfinite(each), "not all finite")
+
+
+@of_jax("Cholesky")
+def _cholesky(xp: Any, input: Any) -> Any:
+    _square(input)
+    found = xp.linalg.cholesky(input, symmetrize_input=False)
+    _finite(xp, found)
+    return xp.tril(found)
+
+
+@of_jax("MatrixInverse")
+def _inverse(xp: Any, input: Any, *, adjoint: bool) -> Any:
+    _square(input)
+    found = xp.linalg.inv(_adjoint(xp, input) if adjoint else input)
+    _finite(xp, found)
+    return found
+
+
+@of_jax("MatrixDeterminant")
+def _determinant(xp: Any, input: Any) -> Any:
+    _square(input)
+    return xp.linalg.det(input)
+
+
+@of_jax("LogMatrixDeterminant")
+def _log_determinant(xp: Any, input: Any) -> tuple[Any, Any]:
+    _square(input)
+    sign, log = xp.linalg.slogdet(input)
+    return sign, xp.astype(log, input.dtype)
+
+
+@of_jax("MatrixSolve")
+def _solve(xp: Any, matrix: Any, rhs: Any, *, adjoint: bool) -> Any:
+    _square(matrix)
+    check(rhs.shape[:-1] == matrix.shape[:-1])
+    found = xp.linalg.solve(_adjoint(xp, matrix) if adjoint else matrix, rhs)
+    _finite(xp, found)
+    return found
+
+
+@of_jax("MatrixTriangularSolve")
+def _triangular_solve(xp: Any, matrix: Any, rhs: Any, *, lower: bool, adjoint: bool) -> Any:
+    from jax import lax
+
+    _square(matrix)
+    check(rhs.shape[:-1] == matrix.shape[:-1])
+    found = lax.linalg.triangular_solve(
+        matrix, rhs, left_side=True, lower=lower, transpose_a=adjoint, conjugate_a=adjoint
+    )
+    _finite(xp, found)
+    return found
+
+
+# -- transforms -------------------------------------------------------------------------------------------------------
+
+
+def _last(count: int) -> tuple[int, ...]:
+    return tuple(range(-count, 0))
+
+
+def _fourier(op: str, name: str, count: int) -> None:
+    @of_jax(op)
+    def kernel(xp: Any, input: Any) -> Any:
+        check(input.ndim >= count and 0 not in input.shape)
+        found = getattr(xp.fft, name)(input, axes=_last(count))
+        return xp.astype(found, input.dtype)
+
+
+def _real_fourier(op: str, name: str, count: int) -> None:
+    @of_jax(op, host=(1,))
+    def kernel(xp: Any, input: Any, fft_length: Any, *, Tcomplex: Any, Treal: Any) -> Any:
+        sizes = tuple([int(size) for size in fft_length])
+        check(len(sizes) == count <= input.ndim and 0 not in input.shape and min(sizes) > 0)
+        used = list(sizes)
+        if name == "irfftn":
+            used[-1] = sizes[-1] // 2 + 1
+        check(all(a >= b for a, b in zip(input.shape[-count:], used, strict=True)))
+        wanted = Tcomplex if name == "rfftn" else Treal
+        found = getattr(xp.fft, name)(input, s=sizes, axes=_last(count))
+        return xp.astype(found, getattr(xp, wanted.name))
+
+
+for _count, _suffix in enumerate(("", "2D", "3D"), 1):
+    _fourier(f"FFT{_suffix}", "fftn", _count)
+    _fourier(f"IFFT{_suffix}", "ifftn", _count)
+    _real_fourier(f"RFFT{_suffix}", "rfftn", _count)
+    _real_fourier(f"IRFFT{_suffix}", "irfftn", _count)

@@ -1,0 +1,111 @@
+"""What was measured of steps, kept on this machine: whether the compiled form of each was the quicker one.
+
+A folder for each kind of machine (processors, how many, versions), in it a file for each step: its name says which, its
+content which form.  A file is written under another name and then renamed, so that processes may write at once, and
+whoever reads one finds it whole.  There are some thousands at most; the oldest go first, and none counts for ever.
+``HEADRACE_MEASURED`` names another folder than that of the user's cache; off: nothing is kept.
+Called by: run.exec.tuning.  Threads: any.  Raises nothing: what cannot be kept is measured again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+SETTING: Final = "HEADRACE_MEASURED"
+MOST: Final = 4096
+_OF_USE_S: Final = 30 * 86400.0
+_COMPILED, _PLAIN = b"compiled\n", b"plain\n"
+
+
+class Measured:
+    """Of one step.  identity: what tells it from others, the same in every process."""
+
+    def __init__(self, identity: Callable[[], str]) -> None:
+        self._identity = identity
+
+    def recall(self, shapes: Sequence[Any]) -> bool | None:
+        """Whether its compiled form was the quicker one with arguments of such shapes; None: nobody knows."""
+        try:
+            path = self._path(shapes)
+            if path is None or time.time() - path.stat().st_mtime > _OF_USE_S:
+                return None
+            return {_COMPILED: True, _PLAIN: False}.get(path.read_bytes())
+        except OSError:
+            return None
+
+    def note(self, shapes: Sequence[Any], compiled: bool) -> None:
+        """Remember it."""
+        try:
+            path = self._path(shapes)
+            if path is None:
+                return
+            path.parent.mkdir(0o700, parents=True, exist_ok=True)
+            other = path.with_name(f".{path.name}.{os.getpid()}")
+            other.write_bytes(_COMPILED if compiled else _PLAIN)
+            other.replace(path)
+            _bound(path.parent)
+        except OSError:  # no home, or one that cannot be written
+            pass
+
+    def _path(self, shapes: Sequence[Any]) -> Path | None:
+        place = folder()
+        if place is None:
+            return None
+        text = f"{self._identity()} {[tuple(each) for each in shapes]}"
+        return place / hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def folder() -> Path | None:
+    """Where it is kept; None: nowhere."""
+    said = os.environ.get(SETTING, "").strip()
+    if said.lower() == "off":
+        return None
+    if said:
+        return Path(said) / _machine()
+    cached = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(cached) if os.path.isabs(cached) else Path(os.path.expanduser("~/.cache"))
+    return root / "headrace" / "measured" / _machine()
+
+
+@cache
+def _machine() -> str:
+    """What figures of one machine depend on."""
+    from importlib.metadata import PackageNotFoundError, version  # which few processes need
+
+    known = [_processor(), str(len(os.sched_getaffinity(0)))]
+    for package in ("headrace", "numpy", "jax", "jaxlib"):
+        try:
+            known.append(version(package))
+        except PackageNotFoundError:
+            known.append("")
+    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            return next((line for line in lines if line.startswith("model name")), "")
+    except OSError:
+        return ""
+
+
+def _bound(place: Path) -> None:
+    """Let the oldest go where there are too many."""
+    with os.scandir(place) as entries:
+        names = [entry.path for entry in entries]
+    if len(names) <= MOST:
+        return
+    ages = []
+    for name in names:
+        try:
+            ages.append((os.stat(name).st_mtime, name))
+        except FileNotFoundError:  # another process lets it go, too
+            continue
+    for _, name in sorted(ages)[: len(ages) - MOST * 3 // 4]:
+        Path(name).unlink(missing_ok=True)
