@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+import headrace as tf
 from headrace.plan.compile import compile_program
+from headrace.plan.explain import explaining
 from headrace.plan.prune import needed
 from headrace.run.exec.instructions import Instruction
 from headrace.run.exec.kernel import Runtime, StepState
@@ -50,3 +52,19 @@ def together_and_apart(
     for one, other in zip(found, wanted, strict=True):
         assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
     return found, wanted, together
+
+
+def looped_and_one_by_one(
+    fetches: list[Any], feeds: dict[Any, Any]
+) -> tuple[list[Any], list[Any], str]:
+    """Values of a step whose loops are compiled, of one that runs node by node, and what is said of the first."""
+    said: list[str] = []
+    with tf.Session() as session, explaining(said.append):
+        found = session.run(fetches, feeds)
+    config = tf.ConfigProto()
+    config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    with tf.Session(config=config) as session:
+        wanted = session.run(fetches, feeds)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
+    return found, wanted, "".join(said)

@@ -83,6 +83,21 @@ def convolution(images: int, size: int, channels: int, made: int, window: int) -
     return make
 
 
+def recurrent(batch: int, taken: int, units: int, kind: type = np.float32) -> Make:
+    """Outputs of an LSTM, and the gradients of its weights and of what it reads."""
+
+    def make(random: np.random.Generator) -> list[Any]:
+        x = tf.Variable(random.standard_normal((batch, 9, taken)).astype(kind))
+        kernel = random.standard_normal((taken + units, 4 * units)).astype(kind) * kind(0.1)
+        with tf.variable_scope("cell", initializer=tf.constant_initializer(kernel)):
+            cell = tf.nn.rnn_cell.BasicLSTMCell(units)
+            outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=x.dtype.base_dtype)
+        total = tf.reduce_sum(tf.square(outputs))
+        return [outputs, *tf.gradients(total, tf.trainable_variables())]
+
+    return make
+
+
 def descent() -> Any:
     return tf.train.GradientDescentOptimizer(0.1)
 
@@ -102,6 +117,9 @@ TABLE: dict[str, Make] = {
     "a high layer": layer(33, 2500, 150, descent),
     "a convolution": convolution(19, 28, 1, 32, 5),
     "a deeper convolution": convolution(11, 14, 32, 61, 5),
+    "a recurrent layer": recurrent(32, 128, 128),
+    "a recurrent layer with odd sides": recurrent(37, 61, 77),
+    "a recurrent layer of doubles": recurrent(19, 130, 150, np.float64),
     "a convolution by tiles": convolution(9, 30, 33, 35, 3),
 }
 

@@ -162,14 +162,14 @@ def _conditions(of: Conditions, register: Mapping[int, int]) -> branches.Conditi
 def _loop(instr: Instr, step: Step) -> does.Kernel:
     detail: Loop = instr.detail
     register = step.registers
-    variables, starts, nexts = (
+    variables, starts, nexts, sums = (
         [register[value] for value in values]
-        for values in (detail.variables, detail.starts, detail.nexts)
+        for values in (detail.variables, detail.starts, detail.nexts, detail.sums)
     )
     head, body, tail = (_code(part.code, step) for part in instr.body)
     node, first = step.request.infos(instr.op), min(variables, default=0)
     return branches.Loop(
-        node, register[detail.pred], first, starts, nexts, head, body, tail
+        node, register[detail.pred], first, starts, nexts, head, body, tail, sums
     ).kernel()
 
 

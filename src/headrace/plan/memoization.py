@@ -19,12 +19,28 @@ import numpy as np
 from headrace.base import dtypes
 from headrace.base.traits import OF_SHAPE, SNAPSHOTS, TAKES_REFS
 from headrace.graph.tensor import Tensor
-from headrace.plan.ir import NODE, Instr, Step
+from headrace.plan.ir import BRANCH, LOOP, NODE, Instr, Step
+from headrace.plan.nesting import closed
 from headrace.plan.rules.group import Group, Match, joined, replaced
 from headrace.run.exec.instructions import Kernel
 
 SHAPES: Final = "shapes"
 _MOST_MEMOIZED = 1024  # elements; what is larger is made anew
+
+
+def memoize_in_loops(step: Step) -> Step:
+    """As `memoize_shapes`, of what is in loops, in each part of one for itself."""
+    code = []
+    for instr in step.code:
+        if instr.what in (BRANCH, LOOP):
+            bodies = tuple([memoize_in_loops(body) for body in instr.body])
+            if instr.what == LOOP:
+                bodies = tuple([memoize_shapes(body) for body in bodies])
+            if any(new is not old for new, old in zip(bodies, instr.body, strict=True)):
+                instr = closed(instr.changed(body=bodies))
+        code.append(instr)
+    changed = any(new is not old for new, old in zip(code, step.code, strict=True))
+    return step.with_code(code) if changed else step
 
 
 def memoize_shapes(step: Step) -> Step:
@@ -100,9 +116,15 @@ def _memoized(asked: tuple[int, ...]) -> Callable[[Group], Kernel]:
         looks = [group.places[value] for value in asked if value in group.inputs]
         last: tuple[Any, Any] | None = None
 
+        only = looks[0] if len(looks) == 1 else -1
+
         def run(step: Any, *values: Any) -> Any:
             nonlocal last
-            shapes = [values[place].shape for place in looks]
+            shapes: Any
+            if only >= 0:
+                shapes = values[only].shape
+            else:
+                shapes = [values[place].shape for place in looks]
             before = last
             if before is not None and before[0] == shapes:
                 return before[1]

@@ -35,12 +35,16 @@ _HAND_ON = frozenset((SWITCH, EXIT, NEXT_ITERATION, LOOP_COND))
 
 
 class Loop(NamedTuple):
-    """The `detail` of a loop, whose body is (head, body, tail): see `run.branches.Loop`."""
+    """The `detail` of a loop, whose body is (head, body, tail): see `run.branches.Loop`.
+
+    sums: variables that may be there only when the loop is over (`plan.rules.loop_sums`).
+    """
 
     pred: int
     variables: Sequence[int]
     starts: Sequence[int]
     nexts: Sequence[int]
+    sums: Sequence[int] = ()
 
 
 class Select(NamedTuple):

@@ -15,16 +15,20 @@ from headrace.plan import check, explain, invariants
 from headrace.plan.devices import copy_between
 from headrace.plan.folding import fold
 from headrace.plan.fusion import fuse
+from headrace.plan.idle import leave_idle
 from headrace.plan.ir import Request, Step
 from headrace.plan.kernels import bind
 from headrace.plan.lifting import lift
-from headrace.plan.memoization import memoize_shapes
+from headrace.plan.memoization import memoize_in_loops, memoize_shapes
 from headrace.plan.merging import merge
 from headrace.plan.nesting import nest
 from headrace.plan.reading import read_initialized
 from headrace.plan.registers import allot
 from headrace.plan.rules.checkpoints import leave_unread, save_at_once
 from headrace.plan.rules.group import apply
+from headrace.plan.rules.loop_factors import turn_factors
+from headrace.plan.rules.loop_stacks import drop_stacked_shapes
+from headrace.plan.rules.loop_sums import sum_beside
 from headrace.plan.rules.table import RULES
 from headrace.plan.scheduling import load, poll, schedule
 
@@ -75,6 +79,10 @@ def _outside(kind: Kind) -> bool:
     return kind.optimize and kind.nests
 
 
+def _improved(kind: Kind) -> bool:
+    return kind.optimize
+
+
 def _straight(kind: Kind) -> bool:
     """On the host, where all nodes of the step run."""
     return kind.optimize and kind.host and not kind.nests
@@ -83,6 +91,10 @@ def _straight(kind: Kind) -> bool:
 def _mixed(kind: Kind) -> bool:
     """Where something computes elsewhere than on the host."""
     return not kind.host
+
+
+def _nests_together(kind: Kind) -> bool:
+    return kind.nests and _together(kind)
 
 
 def _fuses(kind: Kind) -> bool:
@@ -101,10 +113,14 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("fold", fold, invariants.check_values, _always),
     Pass("nest", nest, invariants.check_nested, _nests),
     Pass("merge outside", merge, invariants.check_values, _outside),
+    Pass("stacks", drop_stacked_shapes, invariants.check_values, _outside),
+    Pass("idle", leave_idle, invariants.check_values, _improved),
     Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
     Pass("fuse", fuse, invariants.check_groups, _fuses),
+    Pass("sums", sum_beside, invariants.check_groups, _nests_together),
+    Pass("factors", turn_factors, invariants.check_groups, _nests_together),
     *[
         Pass(
             rule.name,
@@ -114,6 +130,7 @@ PASSES: Final[tuple[Pass, ...]] = (
         )
         for rule in RULES
     ],
+    Pass("memos", memoize_in_loops, invariants.check_values, _nests_together),
     Pass("load", load, invariants.check_loaded, _always),
     Pass("copies", copy_between, invariants.check_copies, _mixed),
     Pass("schedule", schedule, invariants.check_order, _always),

@@ -12,7 +12,7 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -38,8 +38,10 @@ from headrace.plan.ir import (
 from headrace.plan.memoization import SHAPES
 from headrace.plan.nesting import Loop
 
+UNSTRETCHED: Final = "unstretched-pairs"
+"""Groups that hand on what they get."""
 _NOT_FRESH = frozenset(
-    (LOAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED)
+    (LOAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED, UNSTRETCHED)
 )  # values of shapes are remembered
 _OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
 

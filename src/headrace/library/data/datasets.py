@@ -32,6 +32,27 @@ from headrace.library.data.structures import (
     tensors_of,
 )
 from headrace.library.data.with_functions import WithFunctions
+from headrace.ops.data import (  # registered here: who asks for an op that is not imports all there are
+    dataset_batches,
+    dataset_files,
+    dataset_functions,
+    dataset_groups,
+    dataset_ops,
+    dataset_shared,
+    dataset_sources,
+    iterator_ops,
+)
+
+_REGISTERED: Final = (
+    dataset_batches,
+    dataset_files,
+    dataset_functions,
+    dataset_groups,
+    dataset_ops,
+    dataset_shared,
+    dataset_sources,
+    iterator_ops,
+)
 
 __all__ = [
     "Dataset",

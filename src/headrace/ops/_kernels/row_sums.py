@@ -22,6 +22,7 @@ Rows = Callable[[Array, Array], None]
 
 _BLOCK = 1 << 16  # elements of sums that are made together
 _FEW = 4  # sums that are still to go on when each is finished by itself, if that takes fewer calls
+_ONE_BY_ONE = 16  # rows that are added to a sum one by one; of more a block is made first
 _PIECE = 1 << 18  # elements of rows that one sum takes at once
 _SHARED = 1 << 20  # elements of rows from which on threads share them
 
@@ -68,22 +69,48 @@ def _summed(
 def change_rows(ufunc: np.ufunc, array: Array, ids: Array, changes: Array) -> None:
     """array[i] = ufunc(array[i], change) for every change [n, width] whose id [n] is i, the first one first.
 
-    array [height, width], of the dtype of changes; ufunc: of one that may be reduced in order, such as np.subtract.
+    array [height, width], of the dtype of changes; n > 0; ufunc: of one that may be reduced in order, such as
+    np.subtract.
     """
-    order = np.argsort(ids, kind="stable")
+    order = ids.argsort(kind="stable")
     ordered = ids[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    counts = np.diff(starts, append=len(ids))
-    longest = np.argsort(-counts, kind="stable")
+    begins = np.empty(len(ids), bool)
+    begins[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], begins[1:])
+    (starts,) = begins.nonzero()
+    if len(starts) == len(ids):
+        array[ids] = ufunc(array[ids], changes)
+        return
+    counts = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], counts[:-1])
+    counts[-1] = len(ids) - starts[-1]
+    longest = (-counts).argsort(kind="stable")
     starts, counts = starts[longest], counts[longest]
     where = ordered[starts]
     rows = array[where]
-
-    def take(at: Array, out: Array) -> None:
-        changes.take(at, axis=0, out=out, mode="clip")
-
-    _go_on(ufunc, rows, starts, counts, order, take)
+    alive = len(counts) - counts[::-1].searchsorted(np.arange(counts[0]), side="right")
+    for number, many in enumerate(alive.tolist()):
+        if many <= _FEW:
+            for at in range(many):
+                rest = order[starts[at] + number : starts[at] + counts[at]]
+                _change(ufunc, rows[at], rest, changes)
+            break
+        part = changes.take(order[starts[:many] + number], axis=0)
+        ufunc(rows[:many], part, rows[:many])
     array[where] = rows
+
+
+def _change(ufunc: np.ufunc, row: Array, at: Array, changes: Array) -> None:
+    """row [width], changed by each of the changes numbered at [m], one after the other."""
+    if len(at) > _ONE_BY_ONE:
+
+        def take(numbers: Array, out: Array) -> None:
+            changes.take(numbers, axis=0, out=out, mode="clip")
+
+        _add_all(ufunc, row.reshape(1, -1), at, take)
+        return
+    for number in at.tolist():
+        ufunc(row, changes[number], row)
 
 
 def _go_on(

@@ -9,6 +9,8 @@ python/ops/array_ops.py), GraphDefs as 2.21.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +29,7 @@ from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import checked_axis, static_axis
+from headrace.ops._kernels.known_shapes import Kernel, expanding, reshaping
 from headrace.ops.array.constants import constant
 from headrace.ops.array.permutations import invert_permutation
 
@@ -232,6 +235,11 @@ def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
     return np.asarray(tensor).reshape(wanted)
 
 
+@reshape_op.knowing
+def _reshape_to(op: Operation, known: Sequence[Any]) -> Kernel | None:
+    return reshaping(known[1], partial(reshape_op.kernel, np))  # type: ignore[arg-type, misc]
+
+
 _SQUEEZED: Final = "Tried to squeeze dim index {axis} for tensor with {rank} dimensions"
 
 
@@ -321,6 +329,11 @@ def expand_dims_op(xp: Any, input: Any, dim: Any) -> Any:
     at = checked_axis(np.reshape(dim, ()), np.ndim(input) + 1, "dim", says)
     value = np.asarray(input)
     return value.reshape((*value.shape[:at], 1, *value.shape[at:]))
+
+
+@expand_dims_op.knowing
+def _expand_at(op: Operation, known: Sequence[Any]) -> Kernel | None:
+    return expanding(known[1], partial(expand_dims_op.kernel, np))  # type: ignore[arg-type, misc]
 
 
 @expand_dims_op.gradient

@@ -10,6 +10,7 @@ core/util/strided_slice_op.cc, python/ops/array_ops.py), GraphDefs as 2.21.
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -481,6 +482,28 @@ def slice_op(xp: Any, input: Any, begin: Any, size: Any) -> Any:
             )
         index.append(builtins.slice(start, start + extent))
     return whole[(*index, Ellipsis)].copy()
+
+
+@slice_op.knowing
+def _block(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any, Any], Any] | None:
+    """A block that is known is taken at once, if all of it is there."""
+    begin, size = known[1:]
+    if begin is None or size is None or not begin.ndim == size.ndim == 1:
+        return None
+    starts, extents = begin.tolist(), tuple(size.tolist())
+    if not starts or len(starts) != len(extents) or min(*starts, *extents) < 0:
+        return None
+    ends = map(operator.add, starts, extents)
+    index = (*map(builtins.slice, starts, ends), Ellipsis)
+
+    def block(input: Any, begin: Any, size: Any) -> Any:
+        if input.ndim == len(extents):
+            found = input[index]
+            if found.shape == extents and 0 not in extents:
+                return found.copy()
+        return slice_op.kernel(np, input, begin, size)  # type: ignore[misc]
+
+    return block
 
 
 @slice_op.gradient

@@ -7,6 +7,7 @@ Source: TF 1.15 core/kernels/stack.cc
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
 from headrace.base.traits import ALIASES, NEVER_FOLDED, SNAPSHOTS, STATEFUL
+from headrace.graph.operation import Operation
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, unknown
 from headrace.run.exec.kernel import KernelContext
@@ -81,6 +83,20 @@ def stack_push_op(xp: Any, handle: Any, elem: Any, *, T: DType) -> Any:
     return elem
 
 
+@stack_push_op.knowing
+def _push(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any], Any]:
+    """A loop pushes in every iteration: the kernel asks only what it has to."""
+    kind: DType = op.attrs["T"]
+
+    def push(handle: Any, elem: Any) -> Any:
+        if handle.__class__ is not Stack or handle.dtype is not kind:
+            return stack_push_op.kernel(np, handle, elem, T=kind)  # type: ignore[misc]
+        handle.append(elem)
+        return elem
+
+    return push
+
+
 @op(
     "StackPopV2",
     inputs="handle: resource",
@@ -101,6 +117,18 @@ def stack_pop_op(xp: Any, handle: Any, *, elem_type: DType) -> Any:
             f"stack {stack.name!r} holds {stack.dtype.name}, not {elem_type.name}"
         )
     return stack.pop()
+
+
+@stack_pop_op.knowing
+def _pop(op: Operation, known: Sequence[Any]) -> Callable[[Any], Any]:
+    kind: DType = op.attrs["elem_type"]
+
+    def pop(handle: Any) -> Any:
+        if handle.__class__ is not Stack or handle.dtype is not kind:
+            return stack_pop_op.kernel(np, handle, elem_type=kind)  # type: ignore[misc]
+        return handle.pop()
+
+    return pop
 
 
 @op("StackCloseV2", inputs="handle: resource", traits={STATEFUL}, differentiable=False)

@@ -207,7 +207,12 @@ def sigmoid_op(xp: Any, x: Any) -> Any:
 
     Source: TF 1.15 core/kernels/cwise_op_sigmoid.cc
     """
-    return xp.reciprocal(1 + xp.exp(-x))
+    if x.__class__ is not np.ndarray or not x.ndim:
+        return xp.reciprocal(1 + xp.exp(-x))
+    made = np.negative(x)
+    np.exp(made, made)
+    np.add(made, 1, made)
+    return np.reciprocal(made, made)
 
 
 sigmoid_op.gradient(_of_conjugate_output("SigmoidGrad"))
@@ -413,12 +418,19 @@ def _grad_op(name: str, kernel: Callable[..., Any], traits: Traits = NONE) -> Op
 
 def _tanh_grad(xp: Any, y: Any, dy: Any) -> Any:
     """dy · (1 - y²)."""
-    return dy * (1 - y * y)
+    if y.__class__ is not np.ndarray or not y.ndim:
+        return dy * (1 - y * y)
+    made = y * y
+    np.subtract(1, made, made)
+    return np.multiply(dy, made, made)
 
 
 def _sigmoid_grad(xp: Any, y: Any, dy: Any) -> Any:
     """dy · y · (1 - y)."""
-    return dy * y * (1 - y)
+    if y.__class__ is not np.ndarray or not y.ndim:
+        return dy * y * (1 - y)
+    made = dy * y
+    return np.multiply(made, 1 - y, made)
 
 
 def _conjugate(y: Any) -> Any:

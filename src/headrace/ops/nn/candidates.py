@@ -88,14 +88,14 @@ class _Learned(Sampler):
 
 def _distinct(sampler: Sampler, words: Words, count: int) -> tuple[list[int], int]:
     """`count` different classes, and how many were drawn for them."""
-    found: dict[int, None] = {}
-    tries = 0
-    while True:
-        for drawn in sampler.draw(words, max(64, 2 * (count - len(found)))).tolist():
-            tries += 1
-            found[drawn] = None
-            if len(found) == count:
-                return list(found), tries
+    drawn: list[int] = []
+    found: dict[int, None] = {}  # in the order in which they came first
+    while len(found) < count:
+        more = sampler.draw(words, max(64, 2 * (count - len(found)))).tolist()
+        drawn += more
+        found.update(dict.fromkeys(more))
+    different = list(found)[:count]
+    return different, drawn.index(different[-1]) + 1
 
 
 def _expected(shares: Array, count: int, tries: int) -> Array:
@@ -148,11 +148,11 @@ def sample(
         else:
             sampled = sampler.draw(words, num_sampled).astype(np.int64, copy=False)
             tries = num_sampled
-        expected = [
-            _expected(sampler.share(each), num_sampled, tries) for each in (true_classes, sampled)
-        ]
+        classes = np.concatenate([true_classes.reshape(-1), sampled])
+        expected = _expected(sampler.share(classes), num_sampled, tries)
         sampler.learn(true_classes)
-    return sampled, expected[0], expected[1]
+    count = true_classes.size
+    return sampled, expected[:count].reshape(true_classes.shape), expected[count:].copy()
 
 
 def sampler_shapes(c: ShapeContext) -> list[Shape]:

@@ -292,14 +292,14 @@ def in_place(ufunc: np.ufunc) -> Callable[[Array, Any, Array], None]:
     """array[where] = ufunc(array[where], updates), in which equal places all count."""
 
     def apply(array: Array, where: Any, updates: Array) -> None:
-        # Rows without repetition: 7 to 14 times faster than `at`; measured for 50 to 5000 rows of 16 to 64.
-        if array.ndim > 1 and isinstance(where, np.ndarray) and not _repeats(where):
-            array[where] = ufunc(array[where], updates)
-        elif ufunc in _IN_ORDER and _is_wide(array, where, updates):
+        if ufunc in _IN_ORDER and _is_wide(array, where, updates):
             width = array.size // len(array)
             change_rows(
                 ufunc, array.reshape(-1, width), where.reshape(-1), updates.reshape(-1, width)
             )
+        # Rows without repetition: 7 to 14 times faster than `at`; measured for 50 to 5000 rows of 16 to 64.
+        elif array.ndim > 1 and isinstance(where, np.ndarray) and not _repeats(where):
+            array[where] = ufunc(array[where], updates)
         else:
             ufunc.at(array, where, updates)
 

@@ -18,6 +18,9 @@ __all__: list[str] = []
 
 def _shrunk(temporary: Temporaries, value: Array, amount: Any) -> None:
     """value = sign(value) * max(|value| - amount, 0), in place; uses scratch 3."""
+    if not np.ndim(amount) and not amount:
+        np.add(value, 0, out=value)  # of a zero below zero the sign would go, too
+        return
     sign = temporary(3)
     np.sign(value, out=sign)
     np.abs(value, out=value)
@@ -128,7 +131,7 @@ def _ftrl(
     shrinkage: Any,
     multiply_linear_by_lr: bool,
 ) -> None:
-    by_lr, over_lr = (lr, 1) if multiply_linear_by_lr else (1, lr)
+    by_lr = lr if multiply_linear_by_lr else 1
     step, before = temporary(0), temporary(1)
     _power(before, accum, lr_power)
     np.multiply(grad, grad, out=step)
@@ -136,7 +139,8 @@ def _ftrl(
     after = _power(temporary(2), accum, lr_power)
     # linear += grad (shrunk) - (after - before) / lr * var
     np.subtract(before, after, out=before)
-    np.divide(before, over_lr, out=before)
+    if not multiply_linear_by_lr:
+        np.divide(before, lr, out=before)
     np.multiply(before, var, out=before)
     np.add(linear, before, out=linear)
     if shrinkage is not None:
@@ -144,10 +148,11 @@ def _ftrl(
         np.add(step, grad, out=step)
         np.multiply(step, by_lr, out=step)
     else:
-        np.multiply(grad, by_lr, out=step)
+        step = np.multiply(grad, lr, out=step) if multiply_linear_by_lr else grad
     np.add(linear, step, out=linear)
     # var = (-linear, shrunk by l1) / (after / lr + 2 * l2)
-    np.divide(after, over_lr, out=after)
+    if not multiply_linear_by_lr:
+        np.divide(after, lr, out=after)
     np.add(after, 2 * l2 * by_lr, out=after)
     np.negative(linear, out=var)
     _shrunk(temporary, var, l1 * by_lr)

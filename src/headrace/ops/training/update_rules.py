@@ -130,9 +130,9 @@ def _check_rows(variables: Sequence[State], grad: Any, indices: Any) -> None:
             f"{indices.shape[0]} indices into {var.name} of shape {shapes.text(shape)} need a "
             f"gradient of shape {shapes.text(wanted)}, not {shapes.text(grad.shape)}"
         )
-    outside = (indices < 0) | (indices >= shape[0])
-    if outside.any():
-        at = int(np.flatnonzero(outside)[0])
+    # Numbers below 0 are large ones without a sign.
+    if indices.size and indices.view(f"u{indices.itemsize}").max() >= shape[0]:
+        at = int(np.flatnonzero((indices < 0) | (indices >= shape[0]))[0])
         raise errors.invalid_argument(
             f"Index {int(indices[at])} at offset {at} in indices is out of range: "
             f"{var.name} has {shape[0]} rows"

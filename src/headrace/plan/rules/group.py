@@ -22,7 +22,7 @@ from headrace.plan.nesting import closed
 from headrace.run.devices.device import HOST
 from headrace.run.exec.instructions import CALL, MANY, Instruction, Kernel, in_context
 from headrace.run.exec.kernel import NodeInfo
-from headrace.run.exec.straight import Code
+from headrace.run.exec.straight import FEWEST_INSIDE, Code
 
 Plain = Callable[[Any, Sequence[Any]], Sequence[Any]]
 """(the step, values of a group's inputs) -> its outputs, made by its nodes one by one; raises what names its node."""
@@ -95,7 +95,7 @@ class Group:
     def plain(self) -> Plain:
         """How the nodes run one by one."""
         register = {value: place + 1 for value, place in self.places.items()}
-        code = Code([self._instruction(member, register) for member in self.members])
+        code = Code([self._instruction(member, register) for member in self.members], FEWEST_INSIDE)
         room = [None] * (len(register) - len(self.inputs))
         wanted = [register[value] for value in self.outputs]
 

@@ -14,10 +14,12 @@ from headrace.plan.rules import (
     distinct_rows,
     elementwise,
     embedding_ids,
+    padded_sums,
     resized_casts,
     send_buffers,
     unread_gathers,
     unstretched,
+    unstretched_pairs,
     updates,
 )
 from headrace.plan.rules.group import Rule
@@ -25,9 +27,11 @@ from headrace.plan.rules.group import Rule
 RULES: Final[tuple[Rule, ...]] = (
     convolution_gradients.RULE,
     convolutions.RULE,
+    unstretched_pairs.RULE,
     unstretched.RULE,
     embedding_ids.RULE,
     distinct_rows.RULE,
+    padded_sums.RULE,
     assignments.RULE,
     resized_casts.RULE,
     elementwise.RULE,

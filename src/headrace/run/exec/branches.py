@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.run.exec.beside import settled
 from headrace.run.exec.instructions import Kernel, Pick, Registers
 from headrace.run.exec.kernel import NodeInfo
 from headrace.run.exec.outcome import cause, explain
@@ -96,7 +97,7 @@ class Loop:
     """A loop: its variables start as `starts`, are `first` to `first + n` in an iteration, and go on as `nexts`.
 
     head: runs first in each iteration, and decides `pred`.  body: then, if there is another one.  tail: after the last.
-    node: the LoopCond, for errors.
+    node: the LoopCond, for errors.  sums: registers of variables that may be there only after the last iteration.
     """
 
     node: NodeInfo
@@ -107,12 +108,14 @@ class Loop:
     head: Code
     body: Code
     tail: Code
+    sums: Sequence[int] = ()
 
     def kernel(self) -> Kernel:
         """The loop as one kernel."""
         start, following = _several(self.starts), _several(self.nexts)
         first, end, pred = self.first, self.first + len(self.starts), self.pred
         head, body, tail, node = self.head, self.body, self.tail, self.node
+        sums = self.sums
 
         def run(r: Registers) -> None:
             scope = r[0].scope
@@ -130,6 +133,17 @@ class Loop:
                         scope.check()
                     except Exception as error:  # as if the LoopCond had failed
                         raise explain(error, node, [], r[0]) from cause(error)
+            if sums:
+                _settle(sums, r, node)
             tail.run(r)
 
         return run
+
+
+def _settle(sums: Sequence[int], r: Registers, node: NodeInfo) -> None:
+    """Have these registers hold the values themselves."""
+    for register in sums:
+        try:
+            r[register] = settled(r[register])
+        except Exception as error:  # as if the LoopCond had failed
+            raise explain(error, node, [], r[0]) from cause(error)

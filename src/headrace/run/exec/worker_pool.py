@@ -28,7 +28,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -36,7 +36,15 @@ from headrace.run.exec import blas
 from headrace.run.exec.callback_threads import CallbackThreads
 from headrace.run.uninterrupted import changes
 
-_Inbox = queue.SimpleQueue["_Job | None"]
+
+class Helped(Protocol):
+    """What a thread of the pool may work at."""
+
+    def help(self) -> None:
+        """Work as long as there is something to do.  Raises nothing."""
+
+
+_Inbox = queue.SimpleQueue[Helped | None]
 _PATIENCE_S = 0.0002  # helpers of a small product may come so late
 _FIRST_PAUSE, _LONGEST_PAUSE = 8, 256  # products
 
@@ -183,6 +191,13 @@ class WorkerPool:
             self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE) if late else 0
             self._alone = self._pause
 
+    def ask(self, work: Helped) -> bool:
+        """Have a thread that is free help with `work`, sooner or later; False if there is none but the caller's."""
+        if self.size < 2 or not self._ready():
+            return False
+        self._inbox.put(work)
+        return True
+
     def _ready(self) -> bool:
         if self._threads:
             return True
@@ -285,3 +300,8 @@ def parallel_for(
         return
     for part in parts:
         function(part)
+
+
+def ask(work: Helped) -> bool:
+    """`WorkerPool.ask` of the calling thread's current worker pool; False without one."""
+    return bool(_current.pools) and _current.pools[-1].ask(work)

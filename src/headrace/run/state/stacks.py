@@ -5,6 +5,7 @@ Called by: ops.flow.stacks.  Threads: the one that runs the step.  Ends by: clos
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from headrace.base import dtypes, errors
@@ -22,6 +23,8 @@ class Stack(Resource):
         self._limit = limit
         self._values: list[Any] = []
         self._closed = False
+        self.append: Callable[[Any], None] = self.push if limit >= 0 else self._values.append
+        """As `push`."""
 
     def push(self, value: Any) -> None:
         """Raises InvalidArgument if the stack is full or closed."""
@@ -49,4 +52,5 @@ class Stack(Resource):
     def close(self) -> None:
         """Forget the values; later pushes and pops fail."""
         self._closed = True
+        self.append = self.push
         self._values.clear()

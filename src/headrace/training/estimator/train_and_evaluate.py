@@ -9,10 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from headrace.serve.connect import local_servers
-from headrace.serve.server import Server
 from headrace.training.estimator.estimator import Estimator
 from headrace.training.estimator.evaluator import (
     EvaluatingListener,
@@ -22,6 +20,9 @@ from headrace.training.estimator.evaluator import (
 from headrace.training.estimator.run_config import RunConfig, TaskType
 from headrace.training.estimator.train_specs import EvalSpec, TrainSpec
 from headrace.training.hooks.checkpoints import CheckpointSaverListener
+
+if TYPE_CHECKING:
+    from headrace.serve.server import Server
 
 __all__ = ["train_and_evaluate"]
 
@@ -137,10 +138,15 @@ def _serve(config: RunConfig) -> None:
 
 def _server(config: RunConfig) -> Server:
     """The server of this task: one for a process, whichever of its calls begins it.  Raises as `Server`."""
+    from headrace.serve.connect import (
+        local_servers,  # which a training without a cluster has no use for
+    )
+    from headrace.serve.server import Server
+
     address = config.cluster_spec.task_address(config.task_type, config.task_id)
     found = local_servers.find(address)
     if found is None:
-        found = Server(
+        return Server(
             config.cluster_spec,
             job_name=config.task_type,
             task_index=config.task_id,
