@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.ops._kernels.blocks import BLOCK, LARGE
+from headrace.ops._kernels.windows import parts
 from headrace.run.exec.worker_pool import parallel_for
 
 __all__: list[str] = []
@@ -69,9 +70,7 @@ class Units:
     def blocks(self) -> list[slice]:
         """Units that are worked on together."""
         some = max(BLOCK // (self.pixels * self.channels), 1)
-        return [
-            slice(first, min(first + some, self.count)) for first in range(0, self.count, some)
-        ]
+        return [slice(first, min(first + some, self.count)) for first in range(0, self.count, some)]
 
     def each(self, work: Callable[[slice], object]) -> None:
         """work(units) for all blocks."""
@@ -104,6 +103,18 @@ def is_over_places(x: Array, axes: tuple[int, ...]) -> bool:
 
 def sums_over_places(x: Array, axes: tuple[int, ...]) -> Array:
     """The sum along all of these axes, where `is_over_places` holds: [c], or [n, c]."""
+    if len(axes) < x.ndim - 1 and len(x) > 1 and x.size >= LARGE:
+        found = np.empty((len(x), x.shape[-1]), x.dtype)
+
+        def some(part: slice) -> None:
+            found[part] = _sums_over_places(x[part], axes)
+
+        parallel_for(some, parts(len(x), x.nbytes // len(x), BLOCK * x.itemsize))
+        return found
+    return _sums_over_places(x, axes)
+
+
+def _sums_over_places(x: Array, axes: tuple[int, ...]) -> Array:
     n = 1 if len(axes) == x.ndim - 1 else len(x)
     channels = x.shape[-1]
     pixels = x.reshape(n, -1, channels)

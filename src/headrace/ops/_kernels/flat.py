@@ -16,14 +16,18 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import Array, Geometry
 
 __all__: list[str] = []
 
-_LINES, _GIVEN, _SUMS, _PRODUCTS = 0, 1, 2, 6  # slots of scratch memory; others are of ops._kernels.convolving
+_LINES, _GIVEN, _SUMS, _PRODUCTS = (
+    0,
+    1,
+    2,
+    6,
+)  # slots of scratch memory; others are of ops._kernels.convolving
 _SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie, without packing them
 _FEWEST = 64  # rows of a product
 
@@ -77,18 +81,26 @@ class Flat:
         """See `layouts.Rows.convolve`."""
         given = self._flat(_LINES, x, self._where.pads[1][0])
         width, lines = self._width, self._together
-        c, m, item = self._channels, self._made, x.itemsize
+        c, m = self._channels, self._made
         stack, rows = len(x) * self._where.size[0] // lines, lines * self._line // width
         sums = scratch(_SUMS, (self._height, len(x), self._where.size[0], self._line, m), x.dtype)
-        windows = as_strided(
+        windows = _view(
             given,
+            0,
             (stack, width, rows, width * c),
-            (lines * self._line * c * item, c * item, width * c * item, item),
+            (lines * self._line * c, c, width * c, 1),
         )
-        products = as_strided(
+        products = _view(
             sums,
+            0,
             (self._height, stack, width, rows, m),
-            (sums.strides[0], lines * self._line * m * item, m * item, width * m * item, item),
+            (
+                len(x) * self._where.size[0] * self._line * m,
+                lines * self._line * m,
+                m,
+                width * m,
+                1,
+            ),
         )
         np.matmul(windows, matrix.reshape(self._height, 1, 1, width * c, m), out=products)
         self._added(sums[:, :, :, : into.shape[2]], into)
@@ -128,20 +140,22 @@ class Flat:
         """See `layouts.Rows.multiply`."""
         given = self._flat(_LINES, x, self._where.pads[1][0])
         given_back = self._flat(_GIVEN, dy, 0)
-        n, width, c, m, item = len(x), self._width, self._channels, self._made, x.itemsize
+        n, width, c, m = len(x), self._width, self._channels, self._made
         into = out.reshape(self._height, width * c, m)
         products = scratch(_PRODUCTS, (n, width, width * c, m), x.dtype)
         for place, (of_output, of_input) in enumerate(self._meet):
             rows = (of_output.stop - of_output.start) * self._line // width
-            windows = as_strided(
-                given[of_input.start * self._line :],
+            windows = _view(
+                given,
+                of_input.start * self._line * c,
                 (n, width, width * c, rows),
-                (self._where.size[0] * self._line * c * item, c * item, item, width * c * item),
+                (self._where.size[0] * self._line * c, c, 1, width * c),
             )
-            met = as_strided(
-                given_back[of_output.start * self._line :],
+            met = _view(
+                given_back,
+                of_output.start * self._line * m,
                 (n, width, rows, m),
-                (self._where.out[0] * self._line * m * item, m * item, width * m * item, item),
+                (self._where.out[0] * self._line * m, m, width * m, 1),
             )
             np.matmul(windows, met, out=products)
             np.add.reduce(products, axis=(0, 1), out=into[place])
@@ -161,3 +175,10 @@ class Flat:
 def _from(lines: slice, some: slice) -> slice:
     """Of lines of the input that meet those of the output from 0 on: what meets `some`."""
     return slice(lines.start + some.start, lines.start + some.stop)
+
+
+def _view(buffer: Array, first: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> Array:
+    """Of a contiguous array: from its element `first` on, with steps of as many elements."""
+    item = buffer.itemsize
+    strides = tuple([step * item for step in steps])
+    return np.ndarray(shape, buffer.dtype, buffer, first * item, strides)

@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, merge_sizes, text
-from headrace.base.traits import NEVER_FAILS
+from headrace.base.traits import LIKE_FIRST, NEVER_FAILS
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
@@ -194,7 +194,7 @@ def _with_channels(
     attrs="T: {half, bfloat16, float}; U: {bfloat16, float}; epsilon: float = 9.999999747378752e-05; "
     f"exponential_avg_factor: float = 1.0; {FORMATS}; is_training: bool = true",
     shape=batch_norm_shape,
-    traits={NEVER_FAILS},
+    traits={LIKE_FIRST, NEVER_FAILS},
 )
 def fused_batch_norm_v3_op(
     xp: Any,

@@ -29,11 +29,11 @@ from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import Geometry, geometry
 from headrace.plan.ir import Facts, Instr
 from headrace.plan.rules.convolution_gradients import add_shares, users_of_gradient
-from headrace.plan.rules.convolutions import continues, match_of
+from headrace.plan.rules.convolutions import match_of
 from headrace.plan.rules.group import Group, Match, Rule
 from headrace.plan.rules.normalizations import (
-    BESIDE,
     Changes,
+    goes_on,
     is_chain,
     normalizes,
     takes_one,
@@ -60,7 +60,9 @@ def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None
             members = [*chain, *users]
             root = max(members, key=facts.place.__getitem__)
             kept = wanted_outside(members, root, facts)
-            chained = is_chain(chain, facts) and all(takes_one(user, members, facts) for user in users)
+            chained = is_chain(chain, facts) and all(
+                takes_one(user, members, facts) for user in users
+            )
             if len(members) > 1 and kept is not None and chained:
                 found = match_of(members, kept, facts, _build)
                 if found is not None:
@@ -78,7 +80,7 @@ def _before(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr]
             return found
         if found and value in facts.results:
             return found
-        given = [at for at in maker.inputs if continues(maker, at, facts, taken, BESIDE)]
+        given = [at for at in maker.inputs if goes_on(maker, at, facts, taken)]
         if not given:
             return found
         found.insert(0, maker)
@@ -146,9 +148,7 @@ class _Together:
             found |= self._into_convolution(values, convolution, through)
         return [found[value] for value in self._wanted]
 
-    def _looked_at(
-        self, values: Sequence[Any], x: Array, units: Units, back: Back
-    ) -> Array | None:
+    def _looked_at(self, values: Sequence[Any], x: Array, units: Units, back: Back) -> Array | None:
         """The gradient, whose sums are found; None where it does not fit."""
         lines = units.lines(x)
         if self._changes is None:
@@ -171,9 +171,7 @@ class _Together:
         units.each(part)
         return dy
 
-    def _convolution(
-        self, values: Sequence[Any], shape: tuple[int, ...]
-    ) -> Geometry | None:
+    def _convolution(self, values: Sequence[Any], shape: tuple[int, ...]) -> Geometry | None:
         """Where its windows lie; None where the gradient of its output has another shape."""
         assert self._filter is not None
         x, sizes = (values[at] for at in self._of_filter)

@@ -31,8 +31,13 @@ from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
 
 Array = np.ndarray[Any, Any]
-BESIDE = (0, 4)
+_BESIDE = (0, 4)
 """Dimensions of what an element is changed by: a number for all, or as many as there are elements."""
+
+
+def _sum(x: Array, y: Array, out: Array) -> None:
+    """AddN, which does not broadcast."""
+    np.add(x, y, out=out)
 
 
 def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
@@ -54,7 +59,7 @@ def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None
         users = facts.users(value)
         if len(users) != 1 or value in facts.results:
             break
-        if not continues(users[0], value, facts, taken, BESIDE):
+        if not goes_on(users[0], value, facts, taken):
             break
         after.append(users[0])
         value = users[0].outputs[0]
@@ -82,6 +87,13 @@ def _of(members: list[Instr], facts: Facts) -> Match | None:
     if kept is None or not is_chain(members, facts):
         return None
     return match_of(members, kept, facts, _build)
+
+
+def goes_on(instr: Instr, value: int, facts: Facts, taken: AbstractSet[Instr]) -> bool:
+    """Whether it makes of each element of `value`, and of one beside it, one of the same type."""
+    if instr.op.type == "AddN":
+        return may_join(instr, taken) and len(set(instr.inputs)) == 2 == len(instr.inputs)
+    return continues(instr, value, facts, taken, _BESIDE)
 
 
 def is_chain(members: Sequence[Instr], facts: Facts) -> bool:
@@ -125,7 +137,7 @@ class Changes:
         outside = len(group.inputs)
         self._steps = []
         for member in members:
-            function = writes_into(member.op)
+            function = _sum if member.op.type == "AddN" else writes_into(member.op)
             assert function is not None
             places = group.inputs_of(member)
             self._steps.append((function, [at if at < outside else None for at in places]))
@@ -139,7 +151,7 @@ class Changes:
                 value = None if at is None else values[at]
                 if value is not None and value.shape == shape:
                     given.append((units.lines(value), True))
-                elif value is not None and value.shape != ():
+                elif value is not None and (value.shape != () or function is _sum):
                     return None
                 else:
                     given.append((value, False))
