@@ -1,4 +1,4 @@
-"""Batch normalization with what comes before and after it, and the way back: to the bit what the nodes give one by one."""
+"""Batch normalization with what comes before and after it, and the way back: the bits that the nodes give."""
 
 from __future__ import annotations
 

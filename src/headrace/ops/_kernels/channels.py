@@ -10,6 +10,7 @@ are shared by the task's worker pool.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -27,6 +28,12 @@ _LONG = 1024  # elements of a line
 _UNIT: Final = 2048  # elements of a unit, at least where there are as many
 
 
+@functools.lru_cache(1024)
+def _least_divisor(number: int, least: int) -> int:
+    """The least divisor that is not below `least`, which is at most the number."""
+    return next(each for each in range(least, number + 1) if number % each == 0)
+
+
 class Units:
     """Of n pictures [pixels, channels], none of which is 0.
 
@@ -37,17 +44,15 @@ class Units:
         of_picture = pixels * channels
         self.channels, self.in_picture = channels, 0
         if of_picture > BLOCK:
-            pieces = range(-(-of_picture // BLOCK), pixels + 1)
-            cut = next(each for each in pieces if pixels % each == 0)
+            cut = _least_divisor(pixels, -(-of_picture // BLOCK))
             self.in_picture = cut if of_picture // cut >= _UNIT else 1
             self.pixels = pixels // self.in_picture
         else:
-            together = range(min(-(-_UNIT // of_picture), n), n + 1)
-            together_in = next(each for each in together if n % each == 0)
-            if together_in * of_picture > BLOCK:
-                together_in = 1
-            self.in_picture = int(together_in == 1)
-            self.pixels = together_in * pixels
+            together = _least_divisor(n, min(-(-_UNIT // of_picture), n))
+            if together * of_picture > BLOCK:
+                together = 1
+            self.in_picture = int(together == 1)
+            self.pixels = together * pixels
         self.count = n * pixels // self.pixels
         most = max(min(_LONG // channels, self.pixels), 1)
         self._along = next(each for each in range(most, 0, -1) if self.pixels % each == 0)

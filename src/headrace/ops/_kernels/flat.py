@@ -13,7 +13,6 @@ Called by: ops._kernels.layouts.  Threads: any; the scratch memory is the thread
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -40,10 +39,10 @@ class Flat:
         self._where, self._channels, self._made = where, channels, made
         self._height, self._width = where.window
         step = self._width
-        self._line = -(-(where.size[1] + max(where.pads[1])) // step) * step
+        self.line = -(-(where.size[1] + max(where.pads[1])) // step) * step
         self._of_filters = (*where.window, channels, made)
         self.shape = (math.prod(where.window) * channels, made)
-        self.elements = where.size[0] * self._line * (channels + self._height * made)
+        self.elements = where.size[0] * self.line * (channels + self._height * made)
         self._meet = [where.lines_at(place) for place in range(self._height)]
         self._together = self._lines_of_a_product()
 
@@ -61,7 +60,7 @@ class Flat:
 
     def _lines_of_a_product(self) -> int:
         """As many of a picture as make a small one, if it has some rows; else all."""
-        high, rows = self._where.size[0], self._line // self._width
+        high, rows = self._where.size[0], self.line // self._width
         each = rows * self._width * self._channels * self._made
         for count in range(1, high + 1):
             lines = high // count
@@ -82,21 +81,21 @@ class Flat:
         given = self._flat(_LINES, x, self._where.pads[1][0])
         width, lines = self._width, self._together
         c, m = self._channels, self._made
-        stack, rows = len(x) * self._where.size[0] // lines, lines * self._line // width
-        sums = scratch(_SUMS, (self._height, len(x), self._where.size[0], self._line, m), x.dtype)
+        stack, rows = len(x) * self._where.size[0] // lines, lines * self.line // width
+        sums = scratch(_SUMS, (self._height, len(x), self._where.size[0], self.line, m), x.dtype)
         windows = _view(
             given,
             0,
             (stack, width, rows, width * c),
-            (lines * self._line * c, c, width * c, 1),
+            (lines * self.line * c, c, width * c, 1),
         )
         products = _view(
             sums,
             0,
             (self._height, stack, width, rows, m),
             (
-                len(x) * self._where.size[0] * self._line * m,
-                lines * self._line * m,
+                len(x) * self._where.size[0] * self.line * m,
+                lines * self.line * m,
                 m,
                 width * m,
                 1,
@@ -134,7 +133,8 @@ class Flat:
     def _spare(self, place: int) -> int:
         """Lines of the output that get nothing at this place."""
         of_output, _ = self._meet[place]
-        return self._where.out[0] - (of_output.stop - of_output.start)
+        lines: int = of_output.stop - of_output.start
+        return self._where.out[0] - lines
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
         """See `layouts.Rows.multiply`."""
@@ -144,18 +144,18 @@ class Flat:
         into = out.reshape(self._height, width * c, m)
         products = scratch(_PRODUCTS, (n, width, width * c, m), x.dtype)
         for place, (of_output, of_input) in enumerate(self._meet):
-            rows = (of_output.stop - of_output.start) * self._line // width
+            rows = (of_output.stop - of_output.start) * self.line // width
             windows = _view(
                 given,
-                of_input.start * self._line * c,
+                of_input.start * self.line * c,
                 (n, width, width * c, rows),
-                (self._where.size[0] * self._line * c, c, 1, width * c),
+                (self._where.size[0] * self.line * c, c, 1, width * c),
             )
             met = _view(
                 given_back,
-                of_output.start * self._line * m,
+                of_output.start * self.line * m,
                 (n, width, rows, m),
-                (self._where.out[0] * self._line * m, m, width * m, 1),
+                (self._where.out[0] * self.line * m, m, width * m, 1),
             )
             np.matmul(windows, met, out=products)
             np.add.reduce(products, axis=(0, 1), out=into[place])
@@ -163,12 +163,12 @@ class Flat:
     def _flat(self, slot: int, x: Array, before: int) -> Array:
         """x [n, lines, pixels, k] in scratch memory, `before` zeros and more after each line: [n · lines · line, k]."""
         n, lines, pixels, k = x.shape
-        found = scratch(slot, (n * lines * self._line + self._width - 1, k), x.dtype)
-        apart = found[: n * lines * self._line].reshape(n, lines, self._line, k)
+        found = scratch(slot, (n * lines * self.line + self._width - 1, k), x.dtype)
+        apart = found[: n * lines * self.line].reshape(n, lines, self.line, k)
         apart[:, :, :before] = 0
         apart[:, :, before : before + pixels] = x
         apart[:, :, before + pixels :] = 0
-        found[n * lines * self._line :] = 0
+        found[n * lines * self.line :] = 0
         return found
 
 

@@ -35,6 +35,7 @@ _MOST = (
     1 << 20
 )  # elements of an image's bands; where they do not stay in the cache they are no gain
 _WASTE = 1.2  # products that bands may make in vain, where padding is less than the window takes
+_WASTE_OF_LINES = 1.1  # the same, of flat lines
 _TURNING = 2.0  # what it costs to turn an element of the filters
 _NARROW = 32  # channels of outputs whose bands are kept apart: runs as short as that are slow to copy and add
 _SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie, without packing them
@@ -81,7 +82,9 @@ def layout(
     if where.window[-1] * channels < where.out[-1]:
         return Columns(where, channels, made)
     if dtype.kind == "f" and max(channels, made) <= _NARROW and Flat.fit(where):
-        return Flat(where, channels, made)
+        flat = Flat(where, channels, made)
+        if flat.line <= _WASTE_OF_LINES * where.out[1]:
+            return flat
     if where.strides[0] == 1 and where.window[0] > 1 and 0 not in where.out:
         places, lines = where.window[0], where.size[0] / where.out[0]
         width = math.prod(where.window[1:]) * channels

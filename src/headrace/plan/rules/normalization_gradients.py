@@ -1,4 +1,4 @@
-"""Gradients of batch normalization: with what the output's gradient comes from, and the convolution's gradients after it.
+"""Gradients of batch normalization, with what they come from, and with the gradients of the convolution after them.
 
 What is done to each element of the gradient (a sum, the gradient of an activation) is done some pictures at a time, and
 their part of the sums for scale and offset is found while they are in the cache.  When those are known, some pictures

@@ -146,7 +146,7 @@ class Changes:
         """None where something is neither a number nor of this shape."""
         steps = []
         for function, places in self._steps:
-            given = []
+            given: list[tuple[Any, bool]] = []
             for at in places:
                 value = None if at is None else values[at]
                 if value is not None and value.shape == shape:
