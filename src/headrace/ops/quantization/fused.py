@@ -1,8 +1,8 @@
 """Convolutions and products of quantized numbers with what follows them: a bias, a rectifier, a range of 8 bits.
 
 Graph rewriters for Intel's library make them of the single ops.  Filters are qint8, 0 stands for 0 in both factors, and
-a filter may have a range for each channel that it makes.  A bias in floats is added to sums of whole numbers as the
-float that it is in their levels, and what comes of it is rounded once.
+a filter may have a range for each channel that it makes.  Sums of whole numbers are made floats, a bias is added to
+those, and what comes of it is brought into the levels that are asked for.
 Called by: imported graphs, programs.  Threads: any.
 Source: behaviour of TF 2.21 (core/kernels/mkl/mkl_conv_ops.cc, mkl_qmatmul_op.cc)
 """
@@ -60,30 +60,31 @@ def _reach(low: Any, high: Any) -> Any:
     return np.maximum(np.abs(low), np.abs(high)).astype(F)
 
 
-def _in_levels(sums: Array, bias: Array | None, level: Array, kind: dtypes.DType | None) -> Array:
-    """Whole numbers, or float32 if there is a bias in floats, which stands for `level` a level."""
-    if bias is None:
-        return sums
-    if kind is qint32:
-        return sums + integers(bias, qint32)
+def _made(
+    sums: Array,
+    bias: Array | None,
+    kind: dtypes.DType | None,
+    level: Array,
+    reach: tuple[Any, Any],
+    asked: Any,
+    relu: bool,
+    out: dtypes.DType,
+) -> Array:
+    """Sums of levels, plus a bias, in `asked` levels, of which none is below 0 if they go through a rectifier.
+
+    Every step is rounded to float32.  level: what one of the sums is worth.  reach: how far products of the factors
+    reach, and in how many levels.
+    """
+    first, last = ends(out)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        added = (bias * (F(1) / level).astype(F)).astype(F)
-    return (sums + added.astype(np.float64)).astype(F)
-
-
-def _rounded(found: Array, scale: Any, relu: bool, kind: dtypes.DType) -> Array:
-    """Numbers times a scale as values of a type, of which none is below 0 if they go through a rectifier."""
-    first, last = ends(kind)
-    with np.errstate(invalid="ignore", over="ignore"):
-        scaled = np.nan_to_num(np.rint(found.astype(F) * scale).astype(np.float64), nan=0.0)
-    return quantized(np.clip(scaled, 0 if relu else first, last).astype(np.int64), kind)
-
-
-def _scale_to(level: Array, low: Array, high: Array, kind: dtypes.DType) -> Array:
-    """Levels of the asked range for one of the sums."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Array = (level / (_reach(low, high) / F(ends(kind)[1]))).astype(F)
-    return found
+        found = sums.astype(F) * level
+        if bias is not None and kind is qint32:
+            found = found + integers(bias, qint32).astype(F) * (reach[0] / reach[1]).astype(F)
+        elif bias is not None:
+            found = found + bias
+        found = np.rint(found * (F(1) / asked).astype(F)).astype(np.float64)
+    made = np.clip(np.nan_to_num(found, nan=0.0), 0 if relu else first, last)
+    return quantized(made.astype(np.int64), out)
 
 
 # -- convolutions -----------------------------------------------------------------------------
@@ -190,17 +191,25 @@ def _convolution(
             raise errors.invalid_argument(
                 f"bias must have one element for each of the {channels} channels: {text(added.shape)}"
             )
-        of_input = _reach(*rest[:2]) / (_SIGNED if kinds[0] is qint8 else F(255))
-        level = (of_input * (_reach(*rest[2:4]) / _SIGNED)).astype(F)
-        found = _in_levels(sums, added, level, given.get("Tbias"))
+        most = _SIGNED if kinds[0] is qint8 else F(255)
+        reach, of_filter = _reach(*rest[:2]), _reach(*rest[2:4])
+        level = ((reach / most) * (of_filter / _SIGNED)).astype(F)
         if requantizes:
-            scale = _scale_to(level, rest[4], rest[5], out)
-            return _rounded(found, scale, relu, out), rest[4], rest[5]
-        if level.ndim:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                whole = _rounded(found, (level / level.max()).astype(F), relu, out)
+            asked = _reach(rest[4], rest[5]) / F(ends(out)[1])
         else:
-            whole = _whole(found, relu)
+            asked = level.max()
+        whole = _made(
+            sums,
+            added,
+            given.get("Tbias"),
+            level,
+            (reach * of_filter, most * _SIGNED),
+            asked,
+            relu,
+            out,
+        )
+        if requantizes:
+            return whole, rest[4], rest[5]
         step = value_of_level(rest[0], rest[1], kinds[0], symmetric=kinds[0] is qint8)
         return whole, *range_of_sums(step * _levels_of((rest[2], rest[3])))
 
@@ -218,12 +227,6 @@ def _convolution(
         shape=_shapes(requantizes, by_channel),
         traits={SHARES},
     )(kernel)
-
-
-def _whole(found: Array, relu: bool) -> Array:
-    first, last = ends(qint32)
-    whole = np.rint(found).astype(np.float64) if found.dtype == F else found
-    return quantized(np.clip(whole, 0 if relu else first, last).astype(np.int64), qint32)
 
 
 def _says(bias: bool, relu: bool, out: dtypes.DType, apart: bool, signed: bool) -> str:
@@ -366,17 +369,19 @@ def _product(name: str, out: dtypes.DType, relu: bool, typed: bool = True) -> Op
         sums = (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
         low, high = F(rest[0]), F(rest[1])
         of_a = value_of_level(low, high, quint8)
-        level = np.asarray(of_a * (_reach(*rest[2:4]) / _SIGNED), F)
+        of_b = _reach(*rest[2:4])
+        level = np.asarray(of_a * (of_b / _SIGNED), F)
         in_float = given.get("Tbias") is not qint32
         if in_float and given["input_quant_mode"] == b"MIN_FIRST" and of_a:
             # What the lowest level stands for, times each column: a bias in integers has it already.
             sums = sums + np.rint(F(low / of_a) * right.sum(0).astype(F)).astype(np.int64)
-        found = _in_levels(sums, bias, level, given.get("Tbias"))
+        asked = _reach(rest[4], rest[5]) / F(ends(out)[1]) if requantizes else level
+        reach = ((high - low) * of_b, F(255) * _SIGNED)
+        whole = _made(sums, bias, given.get("Tbias"), level, reach, asked, relu, out)
         if requantizes:
-            scale = _scale_to(level, rest[4], rest[5], out)
-            return _rounded(found, scale, relu, out), rest[4], rest[5]
-        of_b = _levels_of((rest[2], rest[3]))
-        return _whole(found, relu), *range_of_sums(F(of_a * of_b))
+            return whole, rest[4], rest[5]
+        step = of_a * _levels_of((rest[2], rest[3]))
+        return whole, *range_of_sums(F(step))
 
     kernel = _product_kernel(made, typed)
     kernel.__doc__ = f"""The product of two matrices, each transposed first if asked for, plus a bias, {
