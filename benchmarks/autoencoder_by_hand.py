@@ -21,10 +21,11 @@ class _Variable:
 
     def __init__(self, value: Array) -> None:
         self.value, self._squares = value, np.ones_like(value)
+        self._momentum = np.zeros_like(value)  # of 0, which the optimizer keeps nevertheless
         self.gradient, self._room = np.empty_like(value), np.empty_like(value)
 
     def update(self) -> None:
-        """By its gradient, which is changed."""
+        """By its gradient."""
         room, gradient, squares = self._room, self.gradient, self._squares
         np.multiply(gradient, gradient, out=room)
         room -= squares
@@ -32,9 +33,9 @@ class _Variable:
         squares += room
         np.add(squares, EPSILON, out=room)
         np.sqrt(room, out=room)
-        np.divide(gradient, room, out=gradient)
-        gradient *= RATE
-        self.value -= gradient
+        step = np.divide(gradient, room, out=self._momentum)
+        step *= RATE
+        self.value -= step
 
 
 class Step:
