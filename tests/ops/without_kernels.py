@@ -17,7 +17,9 @@ _GPU = "a kernel for GPUs alone, of NVIDIA's libraries"
 _OLD = "GraphDefs of versions below 1.0 have it; its successor is here"
 _DATA = "tf.data: not built yet"
 _EAGER = "eager execution and functions that are not inlined; graphs have no need of it"
-_QUANTIZED = "TensorFlow's kernels for CPUs end the process on any summand; without one they are here"
+_QUANTIZED = (
+    "TensorFlow's kernels for CPUs end the process on any summand; without one they are here"
+)
 _TREES = "boosted trees and forests: no part of headrace"
 
 WITHOUT_KERNELS: dict[str, str] = {

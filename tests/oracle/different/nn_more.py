@@ -7,7 +7,6 @@ DIFFERENT: dict[str, str] = {
     "Quantized(Add|Mul)": "nothing is added to nothing, and multiplied with it; refused there",
     "QuantizedConv2D(PerChannel|And.+|WithBias.*)|QuantizedDepthwiseConv2D.*": "the filter may be any tensor; there it "
     "has to be a constant, with which programs/quantization.txt compares",
-    "QuantizedMatMulWithBias.*": "where a begins below 0 a bias in floats makes up for it; there that is scaled twice",
     "QuantizedMatMul": "ends of ranges are scalars in every op; there vectors of one element do in some",
     "Quantized(Avg|Max)Pool": "nothing is pooled to nothing, and what has not four dimensions is an InvalidArgument; "
     "InternalError and AbortedError there",
