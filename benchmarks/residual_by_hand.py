@@ -1,8 +1,9 @@
 """The floor of the residual block's training step: the same arithmetic in NumPy, written for this network alone.
 
 Two threads take a few images at a time from one batch normalization to the next, in arrays that are there from the
-first step on.  A convolution multiplies windows of one line, laid out, once for each line of the filter; products are
-small enough for OpenBLAS to read matrices as they lie.
+first step on.  With a zero before each line of 32 pixels the windows of every third pixel follow each other in memory:
+a convolution multiplies them as they lie, once for each line of the filter; products are small enough for OpenBLAS not
+to pack them.  The gradient of what a convolution made is laid out like that once for both gradients that it goes to.
 
 Used by: rows.models.
 """
@@ -25,6 +26,7 @@ Array = np.ndarray[Any, Any]
 THREADS, N = 2, 4  # images at a time
 LINE = 64 * CHANNELS  # elements of a line of pixels, for arithmetic by channel
 PIXELS = BLOCK_BATCH * SIDE * SIDE
+PADDED = SIDE + 1  # pixels of a line with the zero before it, a multiple of 3
 RATE, MOMENTUM, EPSILON = np.float32(0.1), np.float32(0.9), np.float32(0.001)
 
 
@@ -36,62 +38,65 @@ def _long(vector: Array) -> Array:
     return np.tile(vector, LINE // CHANNELS)
 
 
+class _Padded:
+    """N pictures, a zero pixel before each line and two after the last one."""
+
+    def __init__(self) -> None:
+        self._pixels = _room(N * SIDE * PADDED + 2, CHANNELS)
+        self._inside = self._pixels[:-2].reshape(N, SIDE, PADDED, CHANNELS)[:, :, 1:]
+        self.windows = self._every_third(slice(0, SIDE), 0, 3 * CHANNELS)
+        # Of what meets at each line of the filter.
+        met = (slice(0, SIDE - 1), slice(0, SIDE), slice(1, SIDE))
+        self.windows_met = [self._every_third(lines, 0, 3 * CHANNELS) for lines in met]
+        self.pixels_met = [self._every_third(lines, 1, CHANNELS) for lines in reversed(met)]
+
+    def _every_third(self, lines: slice, first: int, elements: int) -> Array:
+        """[N, 3, pixels / 3, elements], from pixels `first`, `first` + 1 and `first` + 2 of the lines on."""
+        shape = (N, 3, (lines.stop - lines.start) * PADDED // 3, elements)
+        pixel, element = self._pixels.strides
+        strides = (SIDE * PADDED * pixel, pixel, 3 * pixel, element)
+        return as_strided(self._pixels[lines.start * PADDED + first :], shape, strides)
+
+    def lay_out(self, x: Array) -> None:
+        """x [N, side, side, channels]."""
+        self._inside[...] = x
+
+
 class _Room:
     """What a thread lays out."""
 
     def __init__(self) -> None:
-        self.padded, self.planes = (
-            _room(N, SIDE, SIDE + 2, CHANNELS),
+        self.given, self.back = _Padded(), _Padded()
+        self.planes, self.columns = (
             _room(3, N, SIDE + 2, SIDE + 2),
-        )
-        self.rows, self.bands = (
-            _room(N, SIDE, SIDE, 3 * CHANNELS),
-            _room(3, N, SIDE, SIDE, CHANNELS),
-        )
-        self.columns, self.other = (
             _room(27, N * SIDE * SIDE),
-            _room(N * SIDE * SIDE * CHANNELS // LINE, LINE),
         )
-        image, line, pixel, channel = self.padded.strides
-        self.windows = as_strided(
-            self.padded, (N, SIDE, SIDE, 3, CHANNELS), (image, line, pixel, pixel, channel)
-        )
+        self.other = _room(N * SIDE * SIDE * CHANNELS // LINE, LINE)
+        self.some = _room(N, 3, 3 * CHANNELS, CHANNELS)
+        products = _room(3, N, SIDE, PADDED, CHANNELS)
+        self.bands = products[:, :, :, :SIDE]
+        line, image, _, pixel, element = products.strides
+        shape = (3, N, 3, SIDE * PADDED // 3, CHANNELS)
+        self.products = as_strided(products, shape, (line, image, pixel, 3 * pixel, element))
         plane, image, line, pixel = self.planes.strides
         self.columns_of_planes = as_strided(
             self.planes, (3, 3, 3, N, SIDE, SIDE), (line, pixel, plane, image, line, pixel)
         )
 
-    def lay_out(self, x: Array) -> None:
-        """The windows of one line of x [N, side, side, channels]."""
-        self.padded[:, :, 1:-1] = x
-        self.rows.reshape(self.windows.shape)[...] = self.windows
-
-    def convolve(self, x: Array, filters: Array, into: Array) -> None:
-        """into = x with filters [3, 3 * channels, channels]."""
-        self.lay_out(x)
-        for line in range(3):
-            np.matmul(
-                self.rows.reshape(N, -1, 3 * CHANNELS),
-                filters[line],
-                out=self.bands[line].reshape(N, -1, CHANNELS),
-            )
+    def convolve(self, given: _Padded, filters: Array, into: Array) -> None:
+        """into = what is laid out with filters [3, 3 * channels, channels]."""
+        np.matmul(given.windows, filters[:, None, None], out=self.products)
         above, same, below = self.bands
         into[:, 0] = same[:, 0]
         np.add(same[:, 1:], above[:, :-1], out=into[:, 1:])
         into[:, :-1] += below[:, 1:]
 
-    def of_filters(self, x: Array, dy: Array, total: Array) -> None:
-        """total [3, 3 * channels, channels] += the gradient of the filters."""
-        self.lay_out(x)
-        for line, (of_x, of_y) in enumerate(
-            (
-                (slice(0, -1), slice(1, None)),
-                (slice(None), slice(None)),
-                (slice(1, None), slice(0, -1)),
-            )
-        ):
-            rows = self.rows[:, of_x].reshape(N, -1, 3 * CHANNELS).swapaxes(1, 2)
-            total[line] += np.matmul(rows, dy[:, of_y].reshape(N, -1, CHANNELS)).sum(0)
+    def of_filters(self, total: Array) -> None:
+        """total [3, 3 * channels, channels] += the gradient of the filters, of what is laid out of both."""
+        for line in range(3):
+            windows = self.given.windows_met[line].swapaxes(2, 3)
+            np.matmul(windows, self.back.pixels_met[line], out=self.some)
+            total[line] += self.some.sum((0, 1))
 
     def lay_out_images(self, images: Array) -> None:
         """The windows of images [N, side, side, 3] as columns."""
@@ -193,9 +198,9 @@ class Step:
             def work(thread: int, number: int, images: slice) -> None:
                 self._normalized(at - 1, images)
                 np.maximum(self.signals[at - 1][images], 0, out=self.signals[at - 1][images])
-                self.rooms[thread].convolve(
-                    self.signals[at - 1][images], filters, self.made[at][images]
-                )
+                room = self.rooms[thread]
+                room.given.lay_out(self.signals[at - 1][images])
+                room.convolve(room.given, filters, self.made[at][images])
                 self._measured(at, thread, number, images)
 
             return work
@@ -248,8 +253,10 @@ class Step:
             def work(thread: int, number: int, images: slice) -> None:
                 room, before = self.rooms[thread], self.signals[at - 1][images]
                 dy = self._back(at, thread, source[images], images).reshape(before.shape)
-                room.of_filters(before, dy, self.totals[thread][at - 1])
-                room.convolve(dy, back[at - 1], given[images])
+                room.given.lay_out(before)
+                room.back.lay_out(dy)
+                room.of_filters(self.totals[thread][at - 1])
+                room.convolve(room.back, back[at - 1], given[images])
                 if at == 1:
                     given[images] += passed[images]
                 given[images] *= before > 0

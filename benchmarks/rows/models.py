@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import lstm_by_hand, models, residual_by_hand, word2vec_by_hand
+from benchmarks import (
+    autoencoder_by_hand,
+    lstm_by_hand,
+    models,
+    residual_by_hand,
+    word2vec_by_hand,
+)
 from benchmarks.models import Model
 from benchmarks.row import FEWEST_SAMPLES, Bench, Floor, Unit, row
 
@@ -87,6 +93,7 @@ _rows(
     "autoencoder 784-256-128-256-784, batch 256",
     "Sigmoids, the mean of squares, RMSProp.",
     models.AUTOENCODER,
+    [Floor(_BY_HAND, autoencoder_by_hand.by_hand)],
 )
 _rows(
     "residual",

@@ -126,17 +126,19 @@ def out_size(case: dict[str, Any]) -> list[int]:
     ]  # fmt: skip
 
 
-LAYOUTS: list[Any] = [layouts.Rows, layouts.Columns, layouts.Bands]
+LAYOUTS: list[Any] = [layouts.Rows, layouts.Columns, layouts.Bands, layouts.Flat]
 
 
 @given(cases(), st.sampled_from(LAYOUTS))
 def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
     case: dict[str, Any], kind: Any
 ) -> None:
-    """However windows are laid out; bands are for strides of 1."""
+    """However windows are laid out; bands and flat lines are for strides of 1."""
 
     def chosen(where: Geometry, channels: int, made: int, *_: Any, **__: Any) -> Any:
         fits = kind is not layouts.Bands or (where.strides[0] == 1 and 0 not in where.out)
+        if kind is layouts.Flat:
+            fits = layouts.Flat.fit(where)
         return (kind if fits else layouts.Rows)(where, channels, made)
 
     rng = np.random.default_rng(case["seed"])
@@ -172,7 +174,8 @@ def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
         ((28, 28), (3, 3), (1, 1), 32, 64, 50, layouts.Tiles),
         ((56, 56), (3, 3), (1, 1), 64, 64, 1, layouts.Tiles),
         ((28, 28), (3, 3), (1, 1), 256, 256, 50, layouts.Rows),
-        ((28, 28), (3, 3), (1, 1), 16, 16, 50, layouts.Bands),
+        ((28, 28), (3, 3), (1, 1), 16, 16, 50, layouts.Flat),
+        ((28, 28), (3, 3), (1, 2), 16, 16, 50, layouts.Bands),
         ((56, 56), (3, 3), (1, 1), 64, 64, 0, layouts.Rows),
         ((14, 14), (1, 5), (1, 1), 32, 64, 50, layouts.Rows),
         ((14, 14), (5, 5), (1, 1), 32, 64, 1, layouts.Rows),
@@ -599,3 +602,37 @@ def test_every_op_of_these_families_is_run_here() -> None:
     ours = ops_of(FAMILIES)
     assert {name for name in ours if f'"{name}"' not in source} == set()
     assert len(ours) > 25
+
+
+@pytest.mark.parametrize("padding", [b"SAME", b"VALID"])
+@pytest.mark.parametrize("window", [(3, 3), (1, 3), (5, 2)])
+def test_flat_lines_give_each_picture_its_bits_whatever_is_beside_it(
+    window: tuple[int, int], padding: bytes
+) -> None:
+    rng = np.random.default_rng(0)
+    where = geometry((9, 10), window, (1,) * 4, padding, b"NHWC", (1,) * 4)
+    how = layouts.Flat(where, 4, 6)
+    x = rng.standard_normal((5, 9, 10, 4)).astype(np.float32)
+    matrix = how.matrix(rng.standard_normal((*window, 4, 6)).astype(np.float32))
+    together = np.full((5, *where.out, 6), np.nan, np.float32)
+    how.convolve(x, matrix, together)
+    for at, picture in enumerate(x):
+        alone = np.full((1, *where.out, 6), np.nan, np.float32)
+        how.convolve(picture[None], matrix, alone)
+        np.testing.assert_array_equal(alone[0], together[at])
+
+
+def test_large_pictures_lie_flat_some_lines_at_a_time() -> None:
+    where = geometry((112, 112), (3, 3), (1,) * 4, b"SAME", b"NHWC", (1,) * 4)
+    rng = np.random.default_rng(0)
+    x = integers(rng, 2, 112, 112, 16)
+    w, dy = integers(rng, 3, 3, 16, 8), integers(rng, 2, 112, 112, 8)
+    found = []
+    for kind in (layouts.Flat, layouts.Rows):
+        how = kind(where, 16, 8)
+        y, sums = np.empty_like(dy), np.empty(how.shape, np.float32)
+        how.convolve(x, how.matrix(w), y)
+        how.multiply(x, dy, sums)
+        found.append((y, how.filters(sums)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

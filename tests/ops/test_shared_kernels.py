@@ -7,6 +7,7 @@ import pytest
 
 import headrace as tf
 from headrace.ops._kernels import channels, libm_floats
+from headrace.ops._kernels.normalizing import Moments
 from headrace.ops._kernels.row_sums import sums_of_rows
 from headrace.ops.nn.batch_norm import batch_norm, fused_batch_norm_grad_v3_op
 
@@ -65,15 +66,34 @@ def test_a_number_that_is_rounded_on_a_knifes_edge_is_the_librarys() -> None:
         assert made[0] == np.float32(np.log(0.25))
 
 
-@pytest.mark.parametrize(("count", "width"), [(0, 3), (1, 3), (1000, 16), (4097, 5), (3, 2048)])
-def test_lines_cover_every_pixel_once(count: int, width: int) -> None:
-    x = rng.standard_normal((count, width))
-    blocks = channels.cuts(count, width)
-    found = channels.sums(blocks, width, x.dtype, 1, lambda block: [block.of(x)])
-    assert found.shape == (1, width)
-    assert np.allclose(found[0], x.sum(0))
-    seen = [at for block in blocks for at in range(block.first, block.stop)]
-    assert seen == list(range(count))
+@pytest.mark.parametrize(
+    ("n", "pixels", "channels_each"),
+    [(5, 1, 3), (7, 49, 64), (128, 1024, 16), (3, 13, 2048), (2, 200_000, 1), (1, 150_001, 1)],
+)
+def test_units_cover_every_pixel_once(n: int, pixels: int, channels_each: int) -> None:
+    x = rng.standard_normal((n, pixels, channels_each))
+    units = channels.Units(n, pixels, channels_each)
+    assert units.count * units.pixels == n * pixels
+    assert units.in_picture in (0, pixels / units.pixels)
+    found = units.sums(units.lines(x))
+    assert found.shape == (units.count, channels_each)
+    wanted = x.reshape(units.count, -1, channels_each).sum(1)
+    assert np.allclose(found, wanted)
+    seen = [at for block in units.blocks() for at in range(block.start, block.stop)]
+    assert seen == list(range(units.count))
+    repeated = units.repeated(x[0, 0])
+    assert np.array_equal(repeated, np.tile(x[0, 0], len(repeated) // channels_each))
+
+
+def test_variances_of_pictures_far_from_0_keep_their_digits() -> None:
+    x = (rng.standard_normal((4, 32, 32, 16)) + 1000).astype(np.float32)
+    units = channels.Units(4, 1024, 16)
+    moments = Moments(units, x.dtype)
+    units.each(lambda at: moments.look(at, units.lines(x)[at]))
+    mean, variance = moments.found()
+    wide = x.astype(np.float64)
+    assert np.allclose(mean, wide.mean((0, 1, 2)), rtol=1e-6)
+    assert np.allclose(variance, wide.var((0, 1, 2)), rtol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 5, 7), (1, 1, 1, 1), (8, 33, 33, 64), (0, 2, 2, 3)])

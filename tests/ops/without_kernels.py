@@ -18,7 +18,7 @@ _OLD = "GraphDefs of versions below 1.0 have it; its successor is here"
 _DATA = "tf.data: not built yet"
 _EAGER = "eager execution and functions that are not inlined; graphs have no need of it"
 _QUANTIZED = (
-    "several quantized ops in one, made by rewriters for Intel's library: the single ones are here"
+    "TensorFlow's kernels for CPUs end the process on any summand; without one they are here"
 )
 _TREES = "boosted trees and forests: no part of headrace"
 
@@ -40,7 +40,7 @@ WITHOUT_KERNELS: dict[str, str] = {
     "RandomCrop|TensorArray[A-Za-z]*(V2)?": _OLD,
     "SpaceToBatch|BatchToSpace|RefSelect|TileGrad|AudioSummary|CholeskyGrad": _OLD,
     "Conv3DBackprop(Input|Filter)|ParameterizedTruncatedNormal|ThreadUnsafeUnigramCandidateSampler": _OLD,
-    "Quantized(MatMul|Conv2D|DepthwiseConv2D).+|QuantizedDepthwiseConv2D": _QUANTIZED,
+    "QuantizedConv2DWithBias(Signed)?Sum.+": _QUANTIZED,
     "BoostedTrees.*|IsBoostedTrees.*|TensorForest.*": _TREES,
     "Sdca.*|KMC2.*|KmeansPlus.*|NearestNeighbors": "linear models by dual ascent and clustering: no part of headrace",
     "EagerPyFunc|FakeParam": _EAGER,

@@ -117,6 +117,10 @@ TAKES_GRADIENTS = Trait(
 # -- of its inputs and outputs ----------------------------------------------------------------------------------------
 
 OF_SHAPE = Trait("OF_SHAPE", "the outputs follow from the shapes of the inputs alone")
+LIKE_FIRST = Trait(
+    "LIKE_FIRST",
+    "the first output has the shape of the first input, at which its gradient looks, and not at the output",
+)
 TELLS_SIZE = Trait(
     "TELLS_SIZE",
     "says how large its one input is: what a loop keeps for its gradient in the place of the input",

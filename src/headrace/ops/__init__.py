@@ -54,7 +54,7 @@ ON_DEMAND = {
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches proposals resizing sampling suppression",
     "audio": "spectrograms wav",
-    "quantization": "arithmetic fake images narrowing norms per_channel ranges",
+    "quantization": "arithmetic fake fused images narrowing norms per_channel ranges",
     "nn": (
         "beams candidates ctc fractional_pooling gated_recurrent morphology older_norms pooling_by_inputs recurrent "
         "response_norm unigrams"

@@ -17,9 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.base import dtypes
-from headrace.base.traits import OF_SHAPE, SNAPSHOTS, TAKES_REFS
+from headrace.base.traits import LIKE_FIRST, OF_SHAPE, SNAPSHOTS, TAKES_REFS
 from headrace.graph.tensor import Tensor
-from headrace.plan.ir import BRANCH, LOOP, NODE, Instr, Step
+from headrace.plan.ir import BRANCH, LOOP, NODE, Facts, Instr, Step
 from headrace.plan.nesting import closed
 from headrace.plan.rules.group import Group, Match, joined, replaced
 from headrace.run.exec.instructions import Kernel
@@ -47,6 +47,7 @@ def memoize_shapes(step: Step) -> Step:
     """A group for each value that follows from shapes and that something else wants."""
     if not any(OF_SHAPE in instr.op.traits for instr in step.code):
         return step
+    step = _looking_further(step)
     values, facts = step.values, step.facts
     behind: dict[Instr, dict[Instr, None]] = {}  # of each node that follows from shapes
     asked: dict[Instr, dict[int, None]] = {}
@@ -77,6 +78,30 @@ def memoize_shapes(step: Step) -> Step:
         if instr in wanted
     ]
     return replaced(step, groups, behind.keys()) if behind else step
+
+
+def _looking_further(step: Step) -> Step:
+    """The step where shapes are those of what has the same shape, and is there anyway: nodes that make one of the other
+    may run together.
+    """
+    facts, changed = step.facts, False
+    code = []
+    for instr in step.code:
+        if OF_SHAPE in instr.op.traits:
+            inputs = tuple([_alike_earlier(value, instr, facts) for value in instr.inputs])
+            if inputs != instr.inputs:
+                instr, changed = instr.changed(inputs=inputs), True
+        code.append(instr)
+    return step.with_code(code) if changed else step
+
+
+def _alike_earlier(value: int, instr: Instr, facts: Facts) -> int:
+    maker = facts.maker(value)
+    if maker is None or LIKE_FIRST not in maker.op.traits or maker.outputs[0] != value:
+        return value
+    first, place = maker.inputs[0], facts.place
+    stays = any(place[user] > place[instr] for user in facts.users(first))
+    return first if stays and first not in facts.values.changing else value
 
 
 def _have_shapes(instr: Instr, step: Step) -> bool:

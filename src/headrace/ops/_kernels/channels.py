@@ -1,94 +1,90 @@
 """Pictures a few lines at a time, for arithmetic that has a number for each channel.
 
 A line is as many pixels, one after the other in memory, as make it long: NumPy adds a vector of 16 channels to each of
-1,000 pixels in 1,000 loops, and to 64 of them as one line in 16.  Lines are worked on in blocks that a cache holds.
+1,000 pixels in 1,000 loops, and to 64 of them as one line in 16.  Units have their sums apart: a picture, some if they
+are small, a piece if it is large.  They are worked on in blocks that a cache holds.
 Cuts depend on shapes alone, so results do not depend on who works on them.
-Called by: ops.nn.batch_norm, ops.math.reductions.  Threads: any; large pictures are shared by the task's worker pool.
+Called by: ops._kernels.normalizing, ops.nn.batch_norm, ops.math.reductions, plan.rules.  Threads: any; large pictures
+are shared by the task's worker pool.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from headrace.ops._kernels.blocks import BLOCK, LARGE
+from headrace.ops._kernels.windows import parts
 from headrace.run.exec.worker_pool import parallel_for
 
 __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
 _LONG = 1024  # elements of a line
+_UNIT: Final = 2048  # elements of a unit, at least where there are as many
 
 
-class Lines(NamedTuple):
-    """Pixels from `first` to `stop`, as lines of `pixels` each."""
-
-    number: int
-    first: int
-    stop: int
-    pixels: int
-
-    def of(self, x: Array) -> Array:
-        """x [n, c], contiguous: a view [lines, pixels * c]."""
-        lines = (self.stop - self.first) // self.pixels
-        return x[self.first : self.stop].reshape(lines, self.pixels * x.shape[1])
+@functools.lru_cache(1024)
+def _least_divisor(number: int, least: int) -> int:
+    """The least divisor that is not below `least`, which is at most the number."""
+    return next(each for each in range(least, number + 1) if number % each == 0)
 
 
-class Repeated:
-    """A vector [c] as often as a line has pixels, made once."""
+class Units:
+    """Of n pictures [pixels, channels], none of which is 0.
 
-    def __init__(self, vector: Array) -> None:
-        self._vector = vector
-        self._made: dict[int, Array] = {}  # by pixels; two threads may make it at once, and alike
+    count: of units.  pixels: of each.  in_picture: how many units a picture is; 0 if it is less than one.
+    """
 
-    def along(self, block: Lines) -> Array:
-        """For the lines of a block: [pixels * c]."""
-        found = self._made.get(block.pixels)
-        if found is None:
-            found = self._made[block.pixels] = np.tile(self._vector, block.pixels)
+    def __init__(self, n: int, pixels: int, channels: int) -> None:
+        of_picture = pixels * channels
+        self.channels, self.in_picture = channels, 0
+        if of_picture > BLOCK:
+            cut = _least_divisor(pixels, -(-of_picture // BLOCK))
+            self.in_picture = cut if of_picture // cut >= _UNIT else 1
+            self.pixels = pixels // self.in_picture
+        else:
+            together = _least_divisor(n, min(-(-_UNIT // of_picture), n))
+            if together * of_picture > BLOCK:
+                together = 1
+            self.in_picture = int(together == 1)
+            self.pixels = together * pixels
+        self.count = n * pixels // self.pixels
+        most = max(min(_LONG // channels, self.pixels), 1)
+        self._along = next(each for each in range(most, 0, -1) if self.pixels % each == 0)
+
+    def lines(self, x: Array) -> Array:
+        """Pictures, contiguous, of whole units: a view [units, lines, pixels of a line * c]."""
+        along = self._along
+        return x.reshape(-1, self.pixels // along, along * self.channels)
+
+    def sums(self, lines: Array) -> Array:
+        """For each unit and channel: [units, c]."""
+        long = np.add.reduce(lines, axis=1)
+        found: Array = np.add.reduce(long.reshape(len(long), self._along, self.channels), axis=1)
         return found
 
+    def repeated(self, vector: Array) -> Array:
+        """A vector [.., c] as often as a line has pixels: [.., pixels * c]."""
+        return np.tile(vector, self._along)
 
-def cuts(count: int, channels: int) -> list[Lines]:
-    """`count` pixels as blocks of lines; the last block may have lines of one pixel."""
-    pixels = max(_LONG // max(channels, 1), 1)
-    each = max(BLOCK // max(pixels * channels, 1), 1) * pixels
-    whole = count - count % pixels
-    bounds = [(first, min(first + each, whole), pixels) for first in range(0, whole, each)]
-    if whole < count:
-        bounds.append((whole, count, 1))
-    return [Lines(number, *bound) for number, bound in enumerate(bounds)]
+    def blocks(self) -> list[slice]:
+        """Units that are worked on together."""
+        some = max(BLOCK // (self.pixels * self.channels), 1)
+        return [slice(first, min(first + some, self.count)) for first in range(0, self.count, some)]
 
-
-def each(blocks: list[Lines], channels: int, work: Callable[[Lines], object]) -> None:
-    """work(block) for all of them."""
-    if blocks and blocks[-1].stop * channels >= LARGE:
-        parallel_for(work, blocks)
-    else:
-        for block in blocks:
-            work(block)
-
-
-def sums(
-    blocks: list[Lines],
-    channels: int,
-    dtype: Any,
-    number: int,
-    terms: Callable[[Lines], list[Array]],
-) -> Array:
-    """[number, channels]: for each channel the sums of what terms(block) gives, as many arrays [lines, pixels * c]."""
-    found = np.zeros((len(blocks), number, channels), dtype)
-
-    def one(block: Lines) -> None:
-        for at, term in enumerate(terms(block)):
-            found[block.number, at] = term.sum(0).reshape(block.pixels, channels).sum(0)
-
-    each(blocks, channels, one)
-    result: Array = found.sum(0)
-    return result
+    def each(self, work: Callable[[slice], object]) -> None:
+        """work(units) for all blocks."""
+        blocks = self.blocks()
+        if self.count * self.pixels * self.channels >= LARGE:
+            parallel_for(work, blocks)
+        else:
+            for block in blocks:
+                work(block)
 
 
 _FEWEST: Final = 1 << 14  # numbers of a picture that are worth it
@@ -112,6 +108,18 @@ def is_over_places(x: Array, axes: tuple[int, ...]) -> bool:
 
 def sums_over_places(x: Array, axes: tuple[int, ...]) -> Array:
     """The sum along all of these axes, where `is_over_places` holds: [c], or [n, c]."""
+    if len(axes) < x.ndim - 1 and len(x) > 1 and x.size >= LARGE:
+        found = np.empty((len(x), x.shape[-1]), x.dtype)
+
+        def some(part: slice) -> None:
+            found[part] = _sums_over_places(x[part], axes)
+
+        parallel_for(some, parts(len(x), x.nbytes // len(x), BLOCK * x.itemsize))
+        return found
+    return _sums_over_places(x, axes)
+
+
+def _sums_over_places(x: Array, axes: tuple[int, ...]) -> Array:
     n = 1 if len(axes) == x.ndim - 1 else len(x)
     channels = x.shape[-1]
     pixels = x.reshape(n, -1, channels)

@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import text
+from headrace.ops._kernels.flat import Flat
 from headrace.ops._kernels.layouts import layout
 from headrace.ops._kernels.narrow import single
 from headrace.ops._kernels.scratch import scratch
@@ -169,6 +170,24 @@ def input_gradient(dy: Array, filters: Array, where: Geometry, dx: Array) -> Non
         _convolve(dy, _flipped(filters), back, dx)
     else:
         _scatter(dy, filters, where, dx)
+
+
+def part_of_input_gradient(
+    filters: Array, where: Geometry, count: int, dtype: np.dtype[Any]
+) -> Callable[[Array, Array], None] | None:
+    """Of `count` images: what makes (dy, into) the `input_gradient` of some of them, to the bit.
+
+    None where it depends on which images are made together.
+    """
+    back = where.reversed()
+    if back is None:
+        return None
+    channels, made = filters.shape[-2:]
+    how = layout(back, made, channels, count, dtype)
+    if not isinstance(how, Flat):
+        return None
+    matrix = how.matrix(_flipped(filters))
+    return lambda dy, into: how.convolve(dy, matrix, into)
 
 
 def _scatter(dy: Array, filters: Array, where: Geometry, dx: Array) -> None:

@@ -1,12 +1,13 @@
 """How the windows of images are laid out in memory, so that a convolution is a product of matrices.
 
-Three ways, of which `layout` chooses by what they copy, and a fourth that multiplies less:
+Three ways, of which `layout` chooses by what they copy, one that copies nearly nothing, and one that multiplies less:
 - Rows: each window is a row, [n · out, window · c].  Copies every input once for each place of the window.
 - Columns: each window is a column, [window · c, n · out].  As much, but in runs along an image's last dimension instead
   of a window's: for few channels.
 - Bands: along the first spatial dimension nothing is laid out.  The product has, for every line of the input, what the
   line gives at each place k of the window, [n · lines, k · m]; an output is the sum of k of them.  Copies 1/k as
   much, and its products are wide, which BLAS likes better.
+- Flat (`ops._kernels.flat`): for few channels, and windows that move by one. Nothing is laid out; as bands otherwise.
 - Tiles (`ops._kernels.winograd`): Winograd's way, for floats, many channels and windows of 3 or 5.
 A layout works on a few images at a time, in memory that stays in the cache.
 Called by: ops._kernels.convolving.  Threads: any; the scratch memory is the thread's.
@@ -22,6 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from headrace.ops._kernels.flat import Flat
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import Array, Geometry
 from headrace.ops._kernels.winograd import Tiles
@@ -33,6 +35,7 @@ _MOST = (
     1 << 20
 )  # elements of an image's bands; where they do not stay in the cache they are no gain
 _WASTE = 1.2  # products that bands may make in vain, where padding is less than the window takes
+_WASTE_OF_LINES = 1.1  # the same, of flat lines
 _TURNING = 2.0  # what it costs to turn an element of the filters
 _NARROW = 32  # channels of outputs whose bands are kept apart: runs as short as that are slow to copy and add
 _SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie, without packing them
@@ -78,6 +81,10 @@ def layout(
             return tiles
     if where.window[-1] * channels < where.out[-1]:
         return Columns(where, channels, made)
+    if dtype.kind == "f" and max(channels, made) <= _NARROW and Flat.fit(where):
+        flat = Flat(where, channels, made)
+        if flat.line <= _WASTE_OF_LINES * where.out[1]:
+            return flat
     if where.strides[0] == 1 and where.window[0] > 1 and 0 not in where.out:
         places, lines = where.window[0], where.size[0] / where.out[0]
         width = math.prod(where.window[1:]) * channels
@@ -180,15 +187,7 @@ class Bands:
         self._of_filters = (*where.window[1:], channels, self._places, made)
         self.shape = (math.prod(where.window[1:]) * channels, self._places * made)
         self.elements = math.prod(self._within.out) * sum(self.shape)
-        self._meet = [self._lines(where, place) for place in range(self._places)]
-
-    @staticmethod
-    def _lines(where: Geometry, place: int) -> tuple[slice, slice]:
-        """Lines of the output, and those of the input that give something to them at this place."""
-        first = place * where.dilations[0] - where.pads[0][0]
-        start = min(max(0, -first), where.out[0])
-        end = max(min(where.out[0], where.size[0] - first), start)
-        return slice(start, end), slice(start + first, end + first)
+        self._meet = [where.lines_at(place) for place in range(self._places)]
 
     def matrix(self, filters: Array) -> Array:
         """The filters [*window, channels, made] as the matrix that windows are multiplied with; `filters` is the way

@@ -148,6 +148,16 @@ class Geometry:
         shape = (len(padded), *self.out, *self.window, padded.shape[-1])
         return as_strided(padded, shape, (n, *steps, *spread, c), writeable=False)
 
+    def lines_at(self, place: int) -> tuple[slice, slice]:
+        """Lines of the output, and those of the input that give something to them at this place of the window.
+
+        Along the first dimension, with strides of 1.
+        """
+        first = place * self.dilations[0] - self.pads[0][0]
+        start = min(max(0, -first), self.out[0])
+        end = max(min(self.out[0], self.size[0] - first), start)
+        return slice(start, end), slice(start + first, end + first)
+
     def inside(self, padded: Array) -> Array:
         """What of a padded array is not padding."""
         slices = [slice(pad[0], pad[0] + n) for pad, n in zip(self.pads, self.size, strict=True)]

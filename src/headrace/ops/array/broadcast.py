@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape, text
+from headrace.base.traits import SHARES
 from headrace.graph.const_value import as_shape
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
@@ -21,9 +22,12 @@ from headrace.graph.operation import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.blocks import BLOCK, LARGE
+from headrace.ops._kernels.windows import parts
 from headrace.ops.array.constants import checked_sizes, constant
 from headrace.ops.array.ranges import all_axes
 from headrace.ops.array.shapes import expand_dims, reshape, shape
+from headrace.run.exec.worker_pool import parallel_for
 
 __all__ = ["broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "sequence_mask"]
 
@@ -57,6 +61,7 @@ def _broadcast_to_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type; Tidx: {int32, int64} = int32",
     shape=_broadcast_to_shape,
+    traits={SHARES},
 )
 def broadcast_to_op(xp: Any, input: Any, shape: Any) -> Any:
     """The input repeated along dimensions of size 1 and new leading ones.
@@ -66,7 +71,7 @@ def broadcast_to_op(xp: Any, input: Any, shape: Any) -> Any:
     """
     sizes = checked_sizes(shape, "shape")
     try:
-        return xp.broadcast_to(input, sizes).copy()
+        stretched = xp.broadcast_to(input, sizes)
     except ValueError:
         raise errors.invalid_argument(
             f"Rank of input ({np.ndim(input)}) must be no greater than rank of output shape ({len(sizes)}): "
@@ -74,6 +79,14 @@ def broadcast_to_op(xp: Any, input: Any, shape: Any) -> Any:
             if np.ndim(input) > len(sizes)
             else f"Incompatible shapes: {text(np.shape(input))} vs. {text(sizes)}: the first does not broadcast to it"
         ) from None
+    if stretched.size < LARGE or len(stretched) < 2 or stretched.dtype == object:
+        return stretched.copy()
+    found = xp.empty(stretched.shape, stretched.dtype)
+    parallel_for(
+        lambda part: xp.copyto(found[part], stretched[part]),
+        parts(len(found), found.nbytes // len(found), BLOCK * found.itemsize),
+    )
+    return found
 
 
 @broadcast_to_op.gradient

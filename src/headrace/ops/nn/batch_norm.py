@@ -14,14 +14,14 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, merge_sizes, text
-from headrace.base.traits import NEVER_FAILS
+from headrace.base.traits import LIKE_FIRST, NEVER_FAILS
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
-from headrace.ops._kernels.channels import Lines, Repeated, cuts, each, sums
+from headrace.ops._kernels.channels import Units
 from headrace.ops._kernels.narrow import single
-from headrace.ops._kernels.scratch import scratch
+from headrace.ops._kernels.normalizing import Back, Moments, Normalizing
 from headrace.ops._kernels.windows import channels_last
 from headrace.ops.array.constants import constant
 
@@ -73,7 +73,7 @@ def batch_norm(
         count = math.prod(given.shape[at] for at in axes)
         new_mean, biased = given.mean(axes), given.var(axes)
         y = normalized(given, wide(scale), wide(offset), wide(new_mean), wide(biased), epsilon)
-        kept = _statistics(mean, variance, new_mean, biased, count, average)
+        kept = statistics(mean, variance, new_mean, biased, count, average)
     return (y.reshape(x.shape).astype(x.dtype, copy=False), *kept, np.empty(0, scale.dtype))
 
 
@@ -86,37 +86,33 @@ def _of_batch(
     epsilon: float,
     average: float,
 ) -> tuple[Array, ...]:
-    """`batch_norm` in training, channels last: lines of pixels, a block at a time."""
-    given = _as_rows(x)
-    count, channels = given.shape
-    blocks = cuts(count, channels)
-
-    def squares(block: Lines) -> list[Array]:
-        lines = block.of(given)
-        off = np.subtract(lines, means.along(block), out=scratch(0, lines.shape, lines.dtype))
-        return [np.square(off, out=off)]
-
-    new_mean = sums(blocks, channels, given.dtype, 1, lambda b: [b.of(given)])[0] / count
-    new_mean = new_mean.astype(given.dtype, copy=False)
-    means = Repeated(new_mean)
-    biased = sums(blocks, channels, given.dtype, 1, squares)[0] / count
-    biased = biased.astype(given.dtype, copy=False)
-    factor = scale / np.sqrt(biased + np.asarray(epsilon, biased.dtype))
-    factors, offsets = Repeated(factor), Repeated(offset)
+    """`batch_norm` in training, channels last: some units at a time."""
+    given = np.ascontiguousarray(single(x))
+    units = units_of(given)
+    moments, lines = Moments(units, given.dtype), units.lines(given)
+    units.each(lambda at: moments.look(at, lines[at]))
+    new_mean, biased = moments.found()
+    factor = factor_of(scale, biased, epsilon)
     y = np.empty(given.shape, np.result_type(given, factor))
-
-    def normalize(block: Lines) -> None:
-        lines = block.of(y)
-        np.subtract(block.of(given), means.along(block), out=lines)
-        lines *= factors.along(block)
-        lines += offsets.along(block)
-
-    each(blocks, channels, normalize)
-    kept = _statistics(mean, variance, new_mean, biased, count, average)
-    return (y.reshape(x.shape).astype(x.dtype, copy=False), *kept, np.empty(0, scale.dtype))
+    into, normalize = units.lines(y), Normalizing(units, new_mean, factor, offset)
+    units.each(lambda at: normalize(lines[at], into[at]))
+    count = math.prod(x.shape[:-1])
+    kept = statistics(mean, variance, new_mean, biased, count, average)
+    return (y.astype(x.dtype, copy=False), *kept, np.empty(0, scale.dtype))
 
 
-def _statistics(
+def units_of(x: Array) -> Units:
+    """Of pictures x [n, .., c], of which none is empty."""
+    return Units(len(x), math.prod(x.shape[1:-1]), x.shape[-1])
+
+
+def factor_of(scale: Array, variance: Array, epsilon: float) -> Array:
+    """What pictures without their mean are multiplied with."""
+    found: Array = scale / np.sqrt(variance + np.asarray(epsilon, variance.dtype))
+    return found
+
+
+def statistics(
     mean: Array, variance: Array, new_mean: Array, biased: Array, count: int, average: float
 ) -> tuple[Array, ...]:
     """The four outputs after y: moving mean and unbiased variance, and those of the batch for the gradient."""
@@ -128,12 +124,6 @@ def _statistics(
         new_mean.copy(),
         biased,
     )
-
-
-def _as_rows(x: Array) -> Array:
-    """x [..., c] as [n, c], single precision at least, contiguous."""
-    wide = single(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
-    return np.ascontiguousarray(wide)
 
 
 def _channels_apart(
@@ -204,7 +194,7 @@ def _with_channels(
     attrs="T: {half, bfloat16, float}; U: {bfloat16, float}; epsilon: float = 9.999999747378752e-05; "
     f"exponential_avg_factor: float = 1.0; {FORMATS}; is_training: bool = true",
     shape=batch_norm_shape,
-    traits={NEVER_FAILS},
+    traits={LIKE_FIRST, NEVER_FAILS},
 )
 def fused_batch_norm_v3_op(
     xp: Any,
@@ -286,37 +276,20 @@ def fused_batch_norm_grad_v3_op(
 def _gradients(
     dy: Array, x: Array, scale: Array, mean: Array, variance: Array, epsilon: float
 ) -> tuple[Array, Array, Array]:
-    """To x, scale and offset, with the batch's own statistics, channels last: a block of lines at a time."""
-    rows, grads = _as_rows(x), _as_rows(dy)
-    count, channels = rows.shape
-    blocks = cuts(count, channels)
-    inverse = 1 / np.sqrt(variance + np.float32(epsilon))
-    means = Repeated(mean)
-
-    def off_mean(block: Lines) -> Array:
-        lines = block.of(rows)
-        return np.subtract(lines, means.along(block), out=scratch(0, lines.shape, lines.dtype))
-
-    def terms(block: Lines) -> list[Array]:
-        off, lines = off_mean(block), block.of(grads)
-        return [np.multiply(off, lines, out=off), lines]
-
-    to_scale, to_offset = sums(blocks, channels, rows.dtype, 2, terms)
-    to_scale *= inverse
-    to_x = np.empty_like(rows)
-    one = np.float32(max(count, 1))
-    factors = Repeated(scale * inverse)
-    of_mean, of_x = Repeated(to_offset / one), Repeated(inverse * (to_scale / one))
-
-    def part(block: Lines) -> None:
-        off, lines = off_mean(block), block.of(to_x)
-        off *= of_x.along(block)
-        off += of_mean.along(block)
-        np.subtract(block.of(grads), off, out=lines)
-        lines *= factors.along(block)
-
-    each(blocks, channels, part)
-    return to_x.reshape(x.shape).astype(x.dtype, copy=False), to_scale, to_offset
+    """To x, scale and offset, with the batch's own statistics, channels last: some units at a time."""
+    if not x.size:
+        nothing = np.zeros(x.shape[-1], np.float32)
+        return x.copy(), nothing, nothing.copy()
+    given, given_back = (np.ascontiguousarray(single(each)) for each in (x, dy))
+    units = units_of(given)
+    back = Back(units, scale, mean, variance, epsilon)
+    lines, lines_back = units.lines(given), units.lines(given_back)
+    units.each(lambda at: back.look(at, lines_back[at], lines[at]))
+    to_scale, to_offset = back.found()
+    to_x = np.empty_like(given)
+    into = units.lines(to_x)
+    units.each(lambda at: back.through(lines_back[at], lines[at], into[at]))
+    return to_x.astype(x.dtype, copy=False), to_scale, to_offset
 
 
 @fused_batch_norm_v3_op.gradient

@@ -117,7 +117,7 @@ def shifted(
     return found
 
 
-def range_of_sums(level: np.float32) -> tuple[Array, Array]:
+def range_of_sums(level: Any) -> tuple[Array, Array]:
     """The range of 32 bits of which a level is worth that: of sums of products, the product of the factors' levels."""
     first, last = ends(dtypes.qint32)
     return np.asarray(level * F(first), F), np.asarray(level * F(last), F)

@@ -44,17 +44,8 @@ _TAKES = {"BiasAddGrad": 0, "Conv2DBackpropFilter": 2, "Conv2DBackpropInput": 2}
 def _match(filter_grad: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
     """What makes the gradient of the output, and all that use it."""
     value = filter_grad.inputs[2]
-    users = facts.users(value)
-    if value in facts.results or not all(_takes(user, value, taken) for user in users):
-        return None
-    if len({user.op.type for user in users}) != len(users):
-        return None
-    attrs = filter_grad.op.attrs
-    if any(
-        user.op.type == "Conv2DBackpropInput"
-        and any(user.op.attrs[name] != attrs[name] for name in _ATTRS)
-        for user in users
-    ):
+    users = users_of_gradient(value, facts, taken)
+    if not users:
         return None
     source = _source(value, facts, taken)
     if not source:
@@ -64,6 +55,22 @@ def _match(filter_grad: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match
     if not all(may_wait(other, root, facts) for other in others):
         return None
     return match_of([*source, *users], others, facts, _build)
+
+
+def users_of_gradient(value: int, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr]:
+    """Gradients of a convolution's filter and input, and of its bias, if all that use this gradient of its output are
+    such; one at least of the filter.
+    """
+    users = facts.users(value)
+    by_type = {user.op.type: user for user in users}
+    if value in facts.results or not all(_takes(user, value, taken) for user in users):
+        return []
+    of_filter = by_type.get("Conv2DBackpropFilter")
+    if of_filter is None or len(by_type) != len(users):
+        return []
+    of_input = by_type.get("Conv2DBackpropInput", of_filter)
+    alike = all(of_input.op.attrs[name] == of_filter.op.attrs[name] for name in _ATTRS)
+    return users if alike else []
 
 
 def _takes(instr: Instr, value: int, taken: AbstractSet[Instr]) -> bool:
@@ -165,13 +172,13 @@ class Together:
 
         found: dict[str, Any] = {}
         if filters is None:
-            _add(gradient, x, lambda images: dy_of(images, _room(images, shape, x.dtype)))
+            add_shares(gradient, x, lambda images: dy_of(images, _room(images, shape, x.dtype)))
         else:
             dy = np.empty(shape, x.dtype)
             parallel_for(lambda images: dy_of(images, dy[images]), some)
             dx = found["Conv2DBackpropInput"] = np.empty_like(x)
             input_gradient(dy, filters, where, dx)
-            _add(gradient, x, lambda images: dy[images])
+            add_shares(gradient, x, lambda images: dy[images])
         found["Conv2DBackpropFilter"] = gradient.result()
         found["BiasAddGrad"] = sums.sum(axis=0)
         return [found[kind] for kind in self._wanted]
@@ -209,7 +216,8 @@ class Together:
         return x.shape, unpooled
 
 
-def _add(gradient: FilterGradient, x: Array, dy: Callable[[slice], Array]) -> None:
+def add_shares(gradient: FilterGradient, x: Array, dy: Callable[[slice], Array]) -> None:
+    """Add all of them: what x and dy(images) give."""
     parallel_for(
         lambda number: gradient.add(number, x, dy), range(len(gradient.shares)), products=True
     )

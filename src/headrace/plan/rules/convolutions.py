@@ -28,7 +28,7 @@ from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
 
 Array = np.ndarray[Any, Any]
-_Change = tuple[Callable[..., Any], list[int | None]]
+Change = tuple[Callable[..., Any], list[int | None]]
 """What writes into arrays, and which of the group's inputs it takes; None: the elements at hand."""
 _KINDS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
@@ -68,7 +68,7 @@ def _match(convolution: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match
         users = facts.users(value)
         if len(users) != 1 or value in facts.results:
             break
-        if not _continues(users[0], value, facts, taken):
+        if not continues(users[0], value, facts, taken):
             break
         members.append(users[0])
     for user in users:
@@ -78,9 +78,16 @@ def _match(convolution: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match
     return match_of(members, [], facts, _build) if len(members) > 1 else None
 
 
-def _continues(instr: Instr, value: int, facts: Facts, taken: AbstractSet[Instr]) -> bool:
-    """Whether it makes of each element of `value` and at most one thing beside it, a number for all or one for each
-    channel, one of the same type.
+def continues(
+    instr: Instr,
+    value: int,
+    facts: Facts,
+    taken: AbstractSet[Instr],
+    beside: Sequence[int] = (0, 1),
+) -> bool:
+    """Whether it makes of each element of `value` and at most one thing beside it one of the same type.
+
+    beside: how many dimensions that may have, if it is known.
     """
     op = instr.op
     if not may_join(instr, taken) or not is_elementwise(op) or writes_into(op) is None:
@@ -88,8 +95,8 @@ def _continues(instr: Instr, value: int, facts: Facts, taken: AbstractSet[Instr]
     kinds = {tensor._dtype._base for tensor in (*op.inputs, op.outputs[0])}
     if instr.inputs.count(value) != 1 or len(instr.inputs) > 2 or len(kinds) != 1:
         return False
-    beside = [facts.values.tensor(other)._raw for other in instr.inputs if other != value]
-    return all(raw is None or len(raw) <= 1 for raw in beside)
+    others = [facts.values.tensor(other)._raw for other in instr.inputs if other != value]
+    return all(raw is None or len(raw) in beside for raw in others)
 
 
 def _build(group: Group) -> Kernel:
@@ -118,7 +125,7 @@ class _Together:
         )
         self._x, self._filters = group.inputs_of(first)
         self._pool = group.root.attrs if group.root.type == "MaxPool" else None
-        self._steps: list[_Change] = []
+        self._steps: list[Change] = []
         for member in others[:-1] if self._pool is not None else others:
             function = writes_into(member.op)
             assert function is not None
@@ -162,7 +169,7 @@ class _Together:
         return [pooled, whole] if self._keeps else [pooled]
 
 
-def _change(part: Array, steps: Sequence[_Change], values: Sequence[Any]) -> None:
+def _change(part: Array, steps: Sequence[Change], values: Sequence[Any]) -> None:
     """Do what the elementwise nodes do, in place.  part [n, h, w, m]."""
     for function, inputs in steps:
         function(*[part if at is None else values[at] for at in inputs], out=part)

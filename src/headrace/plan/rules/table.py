@@ -14,6 +14,8 @@ from headrace.plan.rules import (
     distinct_rows,
     elementwise,
     embedding_ids,
+    normalization_gradients,
+    normalizations,
     padded_sums,
     resized_casts,
     send_buffers,
@@ -25,6 +27,8 @@ from headrace.plan.rules import (
 from headrace.plan.rules.group import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
+    normalization_gradients.RULE,
+    normalizations.RULE,
     convolution_gradients.RULE,
     convolutions.RULE,
     unstretched_pairs.RULE,

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from headrace.plan.ir import Facts, Instr
+from headrace.base.traits import ALIASES
+from headrace.plan.ir import BRANCH, LOOP, Facts, Instr
 from headrace.plan.registers import is_fresh
 from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
@@ -27,9 +28,27 @@ def _match(reshape: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | N
     if total.op in facts.awaited or not facts.is_for_one(value):
         return None
     given = total.inputs[0]
-    if not facts.values.changing.isdisjoint(total.inputs) or not facts.is_for_one(given):
+    if not facts.values.changing.isdisjoint(total.inputs):
+        return None
+    if not facts.is_for_one(given) and not _only_looked_at(given, reshape.outputs[0], facts):
         return None
     return Match((total, reshape), _build) if is_fresh(given, facts) else None
+
+
+def _only_looked_at(given: int, handed_on: int, facts: Facts) -> bool:
+    """Whether both may be one array: who takes them computes, and neither keeps nor changes what it gets."""
+    if given in facts.results or handed_on in facts.results:
+        return False
+    of_given = [user for user in facts.users(given) if user.op.type != "Sum"]
+    return all(map(_computes, [*of_given, *facts.users(handed_on)]))
+
+
+def _computes(instr: Instr) -> bool:
+    if instr.effects or instr.op.type == "Sum":
+        return False
+    if instr.body:
+        return instr.what not in (BRANCH, LOOP)
+    return ALIASES not in instr.op.traits or (instr.op.type == "AddN" and len(instr.inputs) > 1)
 
 
 RULE: Final = Rule("unstretched", ("Reshape",), _match)

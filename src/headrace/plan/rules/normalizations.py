@@ -1,0 +1,267 @@
+"""Batch normalization in training: with the convolution before it, and with what is done to each element after it.
+
+`plan.rules.normalization_gradients` has the way back.
+
+Some pictures are convolved, and their part of mean and variance is found while they are in the cache; when all are
+known, some pictures at a time are normalized and changed (a sum, an activation) where they lie.  Op by op each of these
+results goes out to memory and comes back.  Statistics are those of units (`ops._kernels.normalizing`), so every element
+has the bits that it has op by op.
+Called by: plan.passes.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.ops._kernels.blocks import LARGE
+from headrace.ops._kernels.channels import Units
+from headrace.ops._kernels.convolving import convolved
+from headrace.ops._kernels.normalizing import Moments, Normalizing
+from headrace.ops._kernels.windows import geometry
+from headrace.ops.nn.batch_norm import factor_of, statistics
+from headrace.plan.ir import Facts, Instr
+from headrace.plan.rules.convolutions import continues, match_of, may_join
+from headrace.plan.rules.elementwise import writes_into
+from headrace.plan.rules.group import Group, Match, Rule
+from headrace.run.exec.instructions import Kernel
+
+Array = np.ndarray[Any, Any]
+_BESIDE = (0, 4)
+"""Dimensions of what an element is changed by: a number for all, or as many as there are elements."""
+
+
+def _sum(x: Array, y: Array, out: Array) -> None:
+    """AddN, which does not broadcast."""
+    np.add(x, y, out=out)
+
+
+def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
+    """What makes the pictures, if it is a convolution, and what follows as long as nobody else wants that."""
+    if not normalizes(norm, taken):
+        return None
+    before = []
+    convolution = facts.maker(norm.inputs[0])
+    if (
+        convolution is not None
+        and convolution.op.type == "Conv2D"
+        and may_join(convolution, taken)
+        and norm.inputs.count(norm.inputs[0]) == 1
+    ):
+        before = [convolution]
+    after: list[Instr] = []
+    value = norm.outputs[0]
+    while True:
+        users = facts.users(value)
+        if len(users) != 1 or value in facts.results:
+            break
+        if not goes_on(users[0], value, facts, taken):
+            break
+        after.append(users[0])
+        value = users[0].outputs[0]
+    while before or after:
+        members = [*before, norm, *after]
+        found = _of(members, facts)
+        if found is not None:
+            return found
+        if after:
+            after.pop()
+        else:
+            before.pop()
+    return None
+
+
+def normalizes(norm: Instr, taken: AbstractSet[Instr]) -> bool:
+    """Whether it is in training, of float32 with channels last."""
+    return may_join(norm, taken) and bool(norm.op.attrs["is_training"])
+
+
+def _of(members: list[Instr], facts: Facts) -> Match | None:
+    """The group, if nobody wants what it gives before it runs, and each takes one thing that the others give."""
+    root = members[-1]
+    kept = wanted_outside(members, root, facts)
+    if kept is None or not is_chain(members, facts):
+        return None
+    return match_of(members, kept, facts, _build)
+
+
+def goes_on(instr: Instr, value: int, facts: Facts, taken: AbstractSet[Instr]) -> bool:
+    """Whether it makes of each element of `value`, and of one beside it, one of the same type."""
+    if instr.op.type == "AddN":
+        return may_join(instr, taken) and len(set(instr.inputs)) == 2 == len(instr.inputs)
+    return continues(instr, value, facts, taken, _BESIDE)
+
+
+def is_chain(members: Sequence[Instr], facts: Facts) -> bool:
+    """Whether each but the first takes one thing that members make."""
+    return all(takes_one(member, members, facts) for member in members[1:])
+
+
+def takes_one(instr: Instr, members: Sequence[Instr], facts: Facts) -> bool:
+    """Whether one of its inputs, and once, is made by members."""
+    return sum(facts.maker(value) in members for value in instr.inputs) == 1
+
+
+def wanted_outside(members: Sequence[Instr], root: Instr, facts: Facts) -> list[int] | None:
+    """What members other than `root` give to others; None if that is wanted before `root`."""
+    kept = []
+    for member in members:
+        for value in () if member is root else member.outputs:
+            others = [user for user in facts.users(value) if user not in members]
+            if any(facts.place[user] < facts.place[root] for user in others):
+                return None
+            if others or value in facts.results:
+                kept.append(value)
+    return kept
+
+
+def _build(group: Group) -> Kernel:
+    return group.kernel(_Together(group).results, refuses=True)
+
+
+RULE: Final = Rule("normalization", ("FusedBatchNormV3",), _match)
+
+
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+class Changes:
+    """What elementwise nodes do, one after the other, where the pictures lie."""
+
+    def __init__(self, group: Group, members: Sequence[Instr]) -> None:
+        """Each but the first takes what the one before it gives, and things from outside."""
+        outside = len(group.inputs)
+        self._steps = []
+        for member in members:
+            function = _sum if member.op.type == "AddN" else writes_into(member.op)
+            assert function is not None
+            places = group.inputs_of(member)
+            self._steps.append((function, [at if at < outside else None for at in places]))
+
+    def of(self, values: Sequence[Any], shape: tuple[int, ...], units: Units) -> Changing | None:
+        """None where something is neither a number nor of this shape."""
+        steps = []
+        for function, places in self._steps:
+            given: list[tuple[Any, bool]] = []
+            for at in places:
+                value = None if at is None else values[at]
+                if value is not None and value.shape == shape:
+                    given.append((units.lines(value), True))
+                elif value is not None and (value.shape != () or function is _sum):
+                    return None
+                else:
+                    given.append((value, False))
+            steps.append((function, given))
+        return Changing(steps)
+
+
+class Changing:
+    """`Changes` of values that are there."""
+
+    def __init__(self, steps: list[tuple[Any, list[tuple[Any, bool]]]]) -> None:
+        self._steps = steps
+
+    def __call__(self, at: slice, into: Array) -> None:
+        """into: lines of the units `at`, changed."""
+        for function, given in self._steps:
+            function(
+                *[
+                    into if value is None else value[at] if moves else value
+                    for value, moves in given
+                ],
+                out=into,
+            )
+
+
+class _Together:
+    """A group run some pictures at a time."""
+
+    def __init__(self, group: Group) -> None:
+        members = list(group.members)
+        self._convolve = None
+        if members[0].op.type == "Conv2D":
+            convolution = members.pop(0)
+            attrs = convolution.op.attrs
+            self._convolve = (
+                attrs["strides"],
+                attrs["padding"],
+                b"NHWC",
+                attrs["dilations"],
+                attrs["explicit_paddings"],
+            )
+            self._given = group.inputs_of(convolution)
+            self._convolved = convolution.outputs[0]
+        norm, *after = members
+        self._attrs = norm.op.attrs
+        self._pictures, *self._parameters = group.inputs_of(norm)
+        self._norm, self._last = norm.outputs, members[-1].outputs[0]
+        self._changes = Changes(group, after)
+        self._wanted = group.outputs
+
+    def results(self, values: Sequence[Any]) -> list[Any] | None:
+        """The group's outputs, or None where it has to run op by op."""
+        shape = self._shape(values)
+        if shape is None or len(shape) != 4 or math.prod(shape) < LARGE:
+            return None
+        scale, offset, mean, variance = (values[at] for at in self._parameters)
+        channels = shape[-1]
+        if scale.shape != (channels,) or offset.shape != (channels,):
+            return None
+        units = Units(shape[0], math.prod(shape[1:3]), channels)
+        changing = self._changes.of(values, shape, units)
+        if changing is None:
+            return None
+        pictures, moments = self._measured(values, units)
+        lines = units.lines(pictures)
+        new_mean, biased = moments.found()
+        factor = factor_of(scale, biased, self._attrs["epsilon"])
+        made = np.empty(shape, pictures.dtype)
+        into = units.lines(made)
+        normalize = Normalizing(units, new_mean, factor, offset)
+
+        def part(at: slice) -> None:
+            normalize(lines[at], into[at])
+            changing(at, into[at])
+
+        units.each(part)
+        average = self._attrs["exponential_avg_factor"]
+        kept = statistics(mean, variance, new_mean, biased, math.prod(shape[:3]), average)
+        found: dict[int, Any] = dict(zip(self._norm[1:], kept, strict=False))
+        found[self._norm[-1]] = np.empty(0, scale.dtype)
+        found[self._last] = made
+        if self._convolve is not None:
+            found[self._convolved] = pictures
+        return [found[value] for value in self._wanted]
+
+    def _shape(self, values: Sequence[Any]) -> tuple[int, ...] | None:
+        """Of the pictures; None if they cannot be made at once."""
+        if self._convolve is None:
+            pictures = values[self._pictures]
+            return pictures.shape if pictures.flags.c_contiguous else None
+        x, filters = (values[at] for at in self._given)
+        if x.ndim != 4 or filters.ndim != 4 or not filters.size or x.shape[-1] != filters.shape[2]:
+            return None
+        out = geometry(x.shape[1:3], filters.shape[:2], *self._convolve).out
+        return (len(x), *out, filters.shape[-1])
+
+    def _measured(self, values: Sequence[Any], units: Units) -> tuple[Array, Moments]:
+        """The pictures, and what they have in common."""
+        if self._convolve is None:
+            pictures: Array = values[self._pictures]
+        else:
+            x, filters = (values[at] for at in self._given)
+            moments, each = Moments(units, x.dtype), units.in_picture
+
+            def then(images: slice, part: Array) -> None:
+                moments.look(slice(images.start * each, images.stop * each), units.lines(part))
+
+            pictures = convolved(x, filters, *self._convolve, then=then if each else None)
+            if each:
+                return pictures, moments
+        moments, lines = Moments(units, pictures.dtype), units.lines(pictures)
+        units.each(lambda at: moments.look(at, lines[at]))
+        return pictures, moments

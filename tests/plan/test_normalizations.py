@@ -1,0 +1,216 @@
+"""Batch normalization with what comes before and after it, and the way back: the bits that the nodes give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.plan.explain import explaining
+from headrace.plan.rules.group import Group, Plain
+from headrace.run.exec.kernel import Runtime
+from headrace.run.exec.worker_pool import WorkerPool
+from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
+
+Array = np.ndarray[Any, Any]
+RULES = "headrace.plan.rules."
+KERNELS = "headrace.ops._kernels."
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is large here is small elsewhere, and has several parts."""
+    for module in ("normalizations", "normalization_gradients", "convolutions", "elementwise"):
+        monkeypatch.setattr(f"{RULES}{module}.LARGE", 100)
+    monkeypatch.setattr(f"{RULES}convolution_gradients.LARGE", 100)
+    for name, value in (("LARGE", 100), ("BLOCK", 1000), ("_UNIT", 64)):
+        monkeypatch.setattr(f"{KERNELS}channels.{name}", value)
+    monkeypatch.setattr(f"{KERNELS}windows.SMALL", 64)
+    monkeypatch.setattr(f"{KERNELS}convolving.ROWS_AT_LEAST", 1)
+    with tf.Graph().as_default():
+        yield
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Rules of the groups whose nodes have run one by one."""
+    rules: list[str] = []
+    plain = Group.plain
+
+    def noting(group: Group) -> Plain:
+        run = plain(group)
+
+        def noted(step: Any, values: Sequence[Any]) -> Sequence[Any]:
+            rules.append(group.instr.what)
+            return run(step, values)
+
+        return noted
+
+    monkeypatch.setattr(Group, "plain", noting)
+    return rules
+
+
+def random(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def residual(x: Any, filters: Any, scale: Any, offset: Any, *, strides: int = 1) -> Any:
+    """Convolution, normalization, relu, twice, with a sum across."""
+    first = tf.nn.conv2d(x, filters, [1, strides, strides, 1], "SAME", name="first")
+    first = tf.nn.fused_batch_norm(first, scale, offset, name="norm_first")[0]
+    first = tf.nn.relu(first, name="relu_first")
+    weights = tf.constant(random(3, 3, 4, 4))
+    second = tf.nn.conv2d(first, weights, [1, 1, 1, 1], "SAME", name="second")
+    second = tf.nn.fused_batch_norm(second, scale, offset, name="norm_second")[0]
+    return tf.nn.relu(second + first, name="relu_second")
+
+
+def fed(*shape: int) -> dict[Any, Array]:
+    return {
+        tf.placeholder(tf.float32, [None, *shape[1:]]): random(*shape),
+        tf.placeholder(tf.float32, [3, 3, shape[-1], 4]): random(3, 3, shape[-1], 4),
+        tf.placeholder(tf.float32, [4]): random(4),
+        tf.placeholder(tf.float32, [4]): random(4) + 1,
+    }
+
+
+SIZES = [
+    ((6, 9, 8, 2), 1),
+    ((7, 8, 8, 4), 2),  # windows that are laid out
+    ((12, 3, 3, 4), 1),  # several pictures are a unit
+    ((2, 24, 20, 4), 1),  # a picture is several
+]
+
+
+@pytest.mark.parametrize(("shape", "strides"), SIZES)
+def test_values_and_gradients_are_those_of_the_nodes_one_by_one(
+    shape: tuple[int, ...], strides: int, runtime: Runtime, one_by_one: list[str]
+) -> None:
+    feeds = fed(*shape)
+    made = residual(*feeds, strides=strides)
+    gradients = tf.gradients(tf.reduce_sum(made * made * made), list(feeds))
+    for wanted in ([made], [made, *gradients], gradients[1:]):
+        found, apart, together = together_and_apart(wanted, feeds, runtime)
+        for one, other in zip(found, apart, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+        names = nodes(together)
+        inside = {"first", "second", "norm_first", "norm_second"}
+        assert not inside & set(names)
+        alone = [name for name in names if name.endswith("ReluGrad")]
+        assert all("relu_second" in name for name in alone)  # it goes through sums of nothing
+    assert not any("normalization" in rule for rule in one_by_one)
+
+
+@pytest.mark.parametrize(("shape", "strides"), SIZES)
+def test_bits_are_the_same_together_and_apart(
+    shape: tuple[int, ...], strides: int, runtime: Runtime
+) -> None:
+    feeds = fed(*shape)
+    made = residual(*feeds, strides=strides)
+    dy = tf.placeholder(tf.float32, made.shape)
+    feeds[dy] = random(shape[0], *made.shape.as_list()[1:])
+    gradients = tf.gradients(made, list(feeds)[:-1], [dy])
+    found, apart, _ = together_and_apart([made, *gradients], feeds, runtime)
+    for one, other in zip(found, apart, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    feeds = fed(6, 9, 8, 2)
+    made = residual(*feeds)
+    program = compiled([made, *tf.gradients(made, list(feeds))], list(feeds))
+    results = []
+    for size in (1, 2, 5):
+        runtime = Runtime(DEVICE, workers=WorkerPool(size))
+        results.append(run(program, runtime, list(feeds.values())))
+        runtime.workers.close()
+    for others in results[1:]:
+        for one, other in zip(results[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_what_comes_between_can_be_fetched(runtime: Runtime) -> None:
+    feeds = fed(6, 9, 8, 2)
+    x, filters, scale, offset = feeds
+    convolved = tf.nn.conv2d(x, filters, [1, 1, 1, 1], "SAME")
+    normed = tf.nn.fused_batch_norm(convolved, scale, offset)
+    active = tf.nn.relu(normed[0])
+    twice = convolved * 2.0 + active
+    for fetches in (
+        [active, convolved], [active, *normed], [normed[0]], [active, normed[1], convolved], [twice],
+        [tf.nn.relu(normed[0] + convolved)],
+    ):  # fmt: skip
+        found, wanted, _ = together_and_apart(fetches, feeds, runtime)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_gradients_of_a_normalization_without_a_convolution(runtime: Runtime) -> None:
+    x, scale, offset = (tf.placeholder(tf.float32, shape) for shape in ([5, 6, 6, 4], [4], [4]))
+    feeds = {x: random(5, 6, 6, 4) + 100, scale: random(4), offset: random(4)}
+    active = tf.nn.relu(tf.nn.fused_batch_norm(x, scale, offset)[0])
+    said: list[str] = []
+    with explaining(said.append):
+        found, wanted, _ = together_and_apart(
+            [active, *tf.gradients(active * active, list(feeds))], feeds, runtime
+        )
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert "normalization gradients" in "".join(said)
+
+
+def test_moving_averages_are_kept(runtime: Runtime) -> None:
+    x, mean, variance = (tf.placeholder(tf.float32, shape) for shape in ([5, 6, 6, 4], [4], [4]))
+    scale, offset = tf.constant(random(4)), tf.constant(random(4))
+    made = tf.nn.fused_batch_norm(
+        x, scale, offset, mean, variance, is_training=True, exponential_avg_factor=0.25
+    )
+    feeds = {x: random(5, 6, 6, 4), mean: random(4), variance: np.abs(random(4))}
+    found, wanted, _ = together_and_apart([tf.nn.relu(made[0]), made[1], made[2]], feeds, runtime)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(
+        found[1], 0.75 * feeds[mean] + 0.25 * feeds[x].mean((0, 1, 2)), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_normalization_outside_of_training_is_left_alone(runtime: Runtime) -> None:
+    x = tf.placeholder(tf.float32, [5, 6, 6, 4])
+    four = [tf.constant(np.abs(random(4)) + 1) for _ in range(4)]
+    active = tf.nn.relu(tf.nn.fused_batch_norm(x, *four, is_training=False)[0])
+    found, wanted, together = together_and_apart([active], {x: random(5, 6, 6, 4)}, runtime)
+    np.testing.assert_array_equal(found[0], wanted[0])
+    assert "FusedBatchNormV3" in nodes(together)
+
+
+def test_failures_name_their_node(runtime: Runtime) -> None:
+    shapes: list[Any] = [[None] * 4, [3, 3, None, None], [None], [None]]
+    feeds = [tf.placeholder(tf.float32, shape) for shape in shapes]
+    x, filters, scale, offset = feeds
+    made = tf.nn.conv2d(x, filters, [1, 1, 1, 1], "SAME", name="convolution")
+    made = tf.nn.relu(tf.nn.fused_batch_norm(made, scale, offset, name="norm")[0])
+    program = compiled([made], feeds)
+    assert not {"convolution", "norm"} & set(nodes(program))
+    good = [random(5, 8, 8, 2), random(3, 3, 2, 4), random(4), random(4)]
+    assert run(program, runtime, good)[0].shape == (5, 8, 8, 4)
+    for place, value, name in ((0, random(5, 8, 8, 3), "convolution"), (2, random(5), "norm")):
+        with pytest.raises(errors.InvalidArgumentError) as caught:
+            run(program, runtime, [value if at == place else one for at, one in enumerate(good)])
+        assert caught.value.node == name
+
+
+def test_empty_batches_and_infinities_are_no_exception(runtime: Runtime) -> None:
+    feeds = fed(6, 9, 8, 2)
+    made = residual(*feeds)
+    gradients = tf.gradients(made, list(feeds)[1:])
+    odd = random(6, 9, 8, 2)
+    odd[1, 2, 3, 0], odd[4, 0, 0, 1] = np.inf, np.nan
+    for value in (np.zeros((0, 9, 8, 2), np.float32), odd):
+        given = {**feeds, next(iter(feeds)): value}
+        found, wanted, _ = together_and_apart([made, *gradients], given, runtime)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
