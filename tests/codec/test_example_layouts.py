@@ -38,7 +38,9 @@ def example(**features: Any) -> bytes:
 
 
 def one(number: int, text: bytes = b"abc") -> bytes:
-    return example(x=[number / 2, -1.5], n=[number, 5, ~number], s=[text, b"%05d" % number], z=[2.5])
+    return example(
+        x=[number / 2, -1.5], n=[number, 5, ~number], s=[text, b"%05d" % number], z=[2.5]
+    )
 
 
 def wanted(contents: Sequence[bytes], specs: Sequence[DenseSpec] = SPECS) -> list[Any]:

@@ -137,7 +137,11 @@ def _features(content: bytes) -> Iterator[tuple[bytes, int, int, int]]:
         if feature == at:  # has no kind
             yield content[key:value], 0, at, at
         else:
-            yield content[key:value], content[feature], *_only(content, feature, content[feature], at)
+            yield (
+                content[key:value],
+                content[feature],
+                *_only(content, feature, content[feature], at),
+            )
 
 
 def _varints(content: bytes, begin: int, end: int) -> list[tuple[int, int]]:
@@ -285,9 +289,7 @@ class Layouts:
         batch = Batch(contents, ())
         try:
             features = examples(batch)
-            return [
-                dense(features, spec, batch).reshape(len(contents), -1) for spec in self._specs
-            ]
+            return [dense(features, spec, batch).reshape(len(contents), -1) for spec in self._specs]
         except errors.OpError:
             return None
 

@@ -87,5 +87,3 @@ def no_ragged(*keys: Array) -> None:
                 f"ragged features ({texts(each.reshape(-1))}) are not supported; use VarLenFeature, which gives "
                 "sparse tensors"
             )
-
-

@@ -325,6 +325,13 @@ def _parallel(numbers: int, ahead_at: int | None) -> Callable[..., Any]:
             count = int(scalar_of("num_parallel_calls", calls))
             if count < 1 and count != -1:
                 raise errors.invalid_argument("num_parallel_calls must be greater than zero.")
+            cycle = int(scalar_of("cycle_length", last[0]))
+            if count > cycle != -1:
+                raise errors.invalid_argument(
+                    "If `cycle_length` is set to a fixed value, `num_parallel_calls` must be either `tf.data.AUTOTUNE` "
+                    f"or a value less than or equal to `cycle_length`. However, `num_parallel_calls` is {count} and "
+                    f"`cycle_length` is {cycle}"
+                )
         return _interleaved(
             ctx,
             "ParallelInterleave",
