@@ -1,7 +1,7 @@
 """Plain JPEGs by simplejpeg: 8 bits, gray or in colours, and whole.
 
 It is libjpeg-turbo, which decodes into the array and lets other threads run; with the fast DCT, TensorFlow's default,
-that Pillow does not offer, it gives TensorFlow's pixels.  Here the frame's header is looked for, for what it would take.
+that Pillow does not offer, it gives TensorFlow's pixels.  The frame's header says what it would take.
 Whatever is not quite as it should be is left to `codec.images`, and Pillow decides what to say of it.
 Called by: codec.images.  Threads: pure functions.
 Source: ITU-T T.81, annex B

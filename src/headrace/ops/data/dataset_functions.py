@@ -274,6 +274,7 @@ def _interleaved(
     types: Types,
     shapes: Shapes,
     ahead: int = 0,
+    block_goes_on: bool = False,
 ) -> Any:
     cycle = int(scalar_of("cycle_length", cycle_length))
     block = int(scalar_of("block_length", block_length))
@@ -288,7 +289,9 @@ def _interleaved(
         kind,
         types,
         shapes,
-        lambda run, stage: Interleave(run, stage, function, dataset_of, cycle, block, ahead),
+        lambda run, stage: Interleave(
+            run, stage, function, dataset_of, cycle, block, ahead, block_goes_on
+        ),
         dataset_of(source),
     )
 
@@ -314,14 +317,15 @@ def _parallel(numbers: int, ahead_at: int | None) -> Callable[..., Any]:
     def kernel(
         ctx: KernelContext, *inputs: Any, f: Ref, output_types: Types, output_shapes: Shapes
     ) -> Any:
-        """As InterleaveDataset, in the same order; elements of the datasets are made ahead by threads."""
+        """As InterleaveDataset; elements of the datasets are made ahead by threads."""
         source, *captured = inputs[: len(inputs) - numbers]
         last = inputs[len(inputs) - numbers :]
         ahead = (
             -1 if ahead_at is None else int(scalar_of("prefetch_input_elements", last[ahead_at]))
         )
         calls = last[-1] if ahead_at is None or numbers == 5 else None
-        if calls is not None and np.asarray(calls).dtype == np.int64:
+        of_calls = calls is not None and np.asarray(calls).dtype == np.int64
+        if of_calls:
             count = int(scalar_of("num_parallel_calls", calls))
             if count < 1 and count != -1:
                 raise errors.invalid_argument("num_parallel_calls must be greater than zero.")
@@ -343,6 +347,7 @@ def _parallel(numbers: int, ahead_at: int | None) -> Callable[..., Any]:
             output_types,
             output_shapes,
             default_ahead(ahead) or -1,
+            not of_calls,
         )
 
     return kernel

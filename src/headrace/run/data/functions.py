@@ -63,9 +63,11 @@ class Function:
         """Whether it is cheap, and done for many elements at once."""
         return self._together is not None
 
-    def anew(self) -> Function:
-        """One that remembers nothing yet, for another iteration."""
-        function = self._function.anew()
+    def anew(self, run: Iteration) -> Function:
+        """One that remembers what calls in this pass have drawn, and nothing else."""
+        function = run.remembering.get(self._function)
+        if function is None:
+            function = run.remembering[self._function] = self._function.anew()
         if function is self._function:
             return self
         return Function(function, self._captured, self._runtime, self._owner)
@@ -309,7 +311,7 @@ class PerElement(Stage):
 
     def __init__(self, run: Iteration, source: Stage, function: Function) -> None:
         super().__init__(run, source)
-        self._function = function.anew()
+        self._function = function.anew(run)
         self._call = Calling(run, self._function)
         self._rest: Chunk | None = None  # elements that were taken, and not done
         self.steady = function.steady

@@ -219,7 +219,7 @@ class ParallelMap(Stage):
         in_order: bool = True,
     ) -> None:
         super().__init__(run, source)
-        self._function = function.anew()
+        self._function = function.anew(run)
         self._calls = self._most = max(1, calls)
         self._begin = SideBySide(run, self._function, self._calls)
         self._keeps_count = keeps_count

@@ -36,7 +36,7 @@ class Nested(Stage):
         self, run: Iteration, source: Stage, function: Function, dataset_of: DatasetOf
     ) -> None:
         super().__init__(run, source)
-        self._function = function.anew()
+        self._function = function.anew(run)
         self._call = Calling(run, self._function)
         self._dataset_of = dataset_of
         self._element: Element | None = None  # taken, and not open yet
@@ -120,6 +120,8 @@ class Interleave(Nested):
     """`block` elements of each of `cycle` datasets in turn; one that has ended gives its place to the next.
 
     ahead: elements of each that are made ahead, by threads; 0: none.
+    block_goes_on: with the next place where a dataset ends within its block and no other takes its place, as in
+    `tf.data.experimental.parallel_interleave`.
     """
 
     def __init__(
@@ -131,8 +133,10 @@ class Interleave(Nested):
         cycle: int,
         block: int,
         ahead: int = 0,
+        block_goes_on: bool = False,
     ) -> None:
         super().__init__(run, source, function, dataset_of)
+        self._block_goes_on = block_goes_on
         self._places: list[Open | None] = [None] * cycle
         self._block = block
         self._ahead = ahead
@@ -154,7 +158,7 @@ class Interleave(Nested):
                 if self._source_ended:
                     if not any(self._places):
                         return None
-                    self._next_place()
+                    self._leave()
                     continue
                 opened = self.open_next()
                 if opened is None:
@@ -166,17 +170,28 @@ class Interleave(Nested):
             if chunk is None:
                 opened.stage.close()
                 self._places[self._at] = None
+                given = self._given
                 self._note_inputs()
-                self._next_place()
+                place = self._at
+                self._leave()
+                if self._block_goes_on and not self._source_ended:
+                    self._given = 0
+                    self._places[place] = another = self.open_next()
+                    self._source_ended = another is None
+                    self._given = given if another is None else 0
+                    self._note_inputs()
                 self.run.check()
                 continue
             self._given += chunk.count
             if self._given == self._block:
-                self._next_place()
+                self._at, self._given = (self._at + 1) % len(self._places), 0
             return chunk
 
-    def _next_place(self) -> None:
-        self._at, self._given = (self._at + 1) % len(self._places), 0
+    def _leave(self) -> None:
+        """A place without a dataset, or with one that has ended."""
+        self._at = (self._at + 1) % len(self._places)
+        if not self._block_goes_on:
+            self._given = 0
 
     def _note_inputs(self) -> None:
         opened = [each.stage for each in self._places if each is not None]
