@@ -63,7 +63,7 @@ class Python(Function):
     def by_columns(self) -> bool:
         return self._columns
 
-    def anew(self) -> Function:
+    def anew(self, run: Iteration) -> Function:
         return self
 
     def apart(self, call: Callable[[], Any]) -> Pending[Any]:

@@ -32,7 +32,7 @@ from headrace.run.data.batching import BatchOfMapped
 from headrace.run.data.functions import Function
 from headrace.run.data.mapping import Filter, Map, ParallelMap, Scan, TakeWhile
 from headrace.run.data.nesting import FlatMap, Interleave, default_ahead
-from headrace.run.data.stage import Iteration, Stage
+from headrace.run.data.stage import UNKNOWN, Iteration, Stage
 from headrace.run.exec.kernel import KernelContext
 
 __all__: list[str] = []
@@ -97,7 +97,7 @@ def map_dataset_op(
         output_shapes,
         lambda run, source: Map(run, source, function, preserve_cardinality),
         dataset_of(input_dataset),
-        cardinality=_same,
+        cardinality=_same if preserve_cardinality else UNKNOWN,
     )
 
 
@@ -123,7 +123,8 @@ def _mapped(
         several = _SEVERAL if count == -1 else count
         return ParallelMap(run, source, function, several, keeps_count, in_order)
 
-    return made("ParallelMap", types, shapes, stage, dataset_of(source), cardinality=_same)
+    count_of = _same if keeps_count else UNKNOWN
+    return made("ParallelMap", types, shapes, stage, dataset_of(source), cardinality=count_of)
 
 
 @function_op(
@@ -274,7 +275,6 @@ def _interleaved(
     types: Types,
     shapes: Shapes,
     ahead: int = 0,
-    block_goes_on: bool = False,
 ) -> Any:
     cycle = int(scalar_of("cycle_length", cycle_length))
     block = int(scalar_of("block_length", block_length))
@@ -289,9 +289,7 @@ def _interleaved(
         kind,
         types,
         shapes,
-        lambda run, stage: Interleave(
-            run, stage, function, dataset_of, cycle, block, ahead, block_goes_on
-        ),
+        lambda run, stage: Interleave(run, stage, function, dataset_of, cycle, block, ahead),
         dataset_of(source),
     )
 
@@ -317,15 +315,14 @@ def _parallel(numbers: int, ahead_at: int | None) -> Callable[..., Any]:
     def kernel(
         ctx: KernelContext, *inputs: Any, f: Ref, output_types: Types, output_shapes: Shapes
     ) -> Any:
-        """As InterleaveDataset; elements of the datasets are made ahead by threads."""
+        """As InterleaveDataset, in the same order; elements of the datasets are made ahead by threads."""
         source, *captured = inputs[: len(inputs) - numbers]
         last = inputs[len(inputs) - numbers :]
         ahead = (
             -1 if ahead_at is None else int(scalar_of("prefetch_input_elements", last[ahead_at]))
         )
         calls = last[-1] if ahead_at is None or numbers == 5 else None
-        of_calls = calls is not None and np.asarray(calls).dtype == np.int64
-        if of_calls:
+        if calls is not None and np.asarray(calls).dtype == np.int64:
             count = int(scalar_of("num_parallel_calls", calls))
             if count < 1 and count != -1:
                 raise errors.invalid_argument("num_parallel_calls must be greater than zero.")
@@ -347,7 +344,6 @@ def _parallel(numbers: int, ahead_at: int | None) -> Callable[..., Any]:
             output_types,
             output_shapes,
             default_ahead(ahead) or -1,
-            not of_calls,
         )
 
     return kernel
@@ -401,7 +397,7 @@ def _scan(
         output_shapes,
         lambda run, source: Scan(run, source, function, state, preserve_cardinality),
         dataset_of(input_dataset),
-        cardinality=_same,
+        cardinality=_same if preserve_cardinality else UNKNOWN,
     )
 
 

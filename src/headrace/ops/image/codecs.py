@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import LETS_OTHERS_RUN
 from headrace.codec import images
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
@@ -162,6 +163,7 @@ def _checked_jpeg(ratio: int, truncated: bool, fancy: bool, dct_method: bytes) -
     outputs="image: uint8",
     attrs=_JPEG,
     shape=_image_shape,
+    traits={LETS_OTHERS_RUN},
     differentiable=False,
 )
 def decode_jpeg_op(
@@ -226,6 +228,7 @@ def _crop_shape(c: ShapeContext) -> Shape:
     outputs="image: uint8",
     attrs=_JPEG,
     shape=_crop_shape,
+    traits={LETS_OTHERS_RUN},
     differentiable=False,
 )
 def decode_and_crop_jpeg_op(

@@ -275,7 +275,7 @@ def parse_single_example_op(
 
 
 def parse_example_rows(op: Operation, known: Sequence[Any]) -> Callable[..., list[Array]] | None:
-    """The kernel of a ParseSingleExample or a ParseExampleV2 of one, for serialized [n]: see plan.rules.batching_rules.
+    """The kernel of a ParseSingleExample or a ParseExampleV2, for all serialized [n]: see plan.rules.batching_rules.
 
     known: the inputs after `serialized`.  Only for dense features of one length each.
     """

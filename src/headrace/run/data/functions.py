@@ -33,7 +33,7 @@ class Function:
     """A function and what it has captured, ready to be called.
 
     name: what people read.  steady: it depends on nothing but its arguments, and nobody else sees that it was called.
-    waits: it may wait, or run what is the user's.
+    waits: it may wait, or run what is the user's.  lets_others_run: see `CallableFunction`.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Function:
         self.name = function.name
         self.steady = not function.keeps
         self.waits = function.waits
+        self.lets_others_run = function.lets_others_run
         self.remembering = function.remembering
         self._function, self._captured = function, tuple(map(_kept, captured))
         self._runtime, self._owner = runtime, owner
@@ -91,6 +92,28 @@ class Function:
             raise _of_element(typed(error, self.name), self.name, element) from error
         finally:
             self._under_way.pop(step, None)
+
+    def settle(self, element: Element, call: Pending[Element], scope: Scope) -> None:
+        """As `one`; `call` gets what comes of it."""
+        try:
+            call.settle(self.one(element, scope))
+        except errors.OpError as error:
+            call.settle_error(error)
+
+    def settle_all(
+        self, calls: Sequence[tuple[Element, Pending[Element]]], scope: Scope, most: int
+    ) -> int:
+        """As `settle` for each, by this thread and the task's free ones, `most` in all; how many there were."""
+        workers = self._runtime.workers
+        threads = min(most, workers.size, len(calls))
+        left = iter(calls)
+
+        def some(_: int) -> None:
+            for element, call in left:
+                self.settle(element, call, scope)
+
+        workers.parallel_for(some, range(threads))
+        return threads
 
     def _note_origin(self, results: Element, element: Element) -> None:
         given = set(map(_dataset_in, element))

@@ -120,8 +120,6 @@ class Interleave(Nested):
     """`block` elements of each of `cycle` datasets in turn; one that has ended gives its place to the next.
 
     ahead: elements of each that are made ahead, by threads; 0: none.
-    block_goes_on: with the next place where a dataset ends within its block and no other takes its place, as in
-    `tf.data.experimental.parallel_interleave`.
     """
 
     def __init__(
@@ -133,10 +131,8 @@ class Interleave(Nested):
         cycle: int,
         block: int,
         ahead: int = 0,
-        block_goes_on: bool = False,
     ) -> None:
         super().__init__(run, source, function, dataset_of)
-        self._block_goes_on = block_goes_on
         self._places: list[Open | None] = [None] * cycle
         self._block = block
         self._ahead = ahead
@@ -158,7 +154,7 @@ class Interleave(Nested):
                 if self._source_ended:
                     if not any(self._places):
                         return None
-                    self._leave()
+                    self._next_place()
                     continue
                 opened = self.open_next()
                 if opened is None:
@@ -170,28 +166,17 @@ class Interleave(Nested):
             if chunk is None:
                 opened.stage.close()
                 self._places[self._at] = None
-                given = self._given
                 self._note_inputs()
-                place = self._at
-                self._leave()
-                if self._block_goes_on and not self._source_ended:
-                    self._given = 0
-                    self._places[place] = another = self.open_next()
-                    self._source_ended = another is None
-                    self._given = given if another is None else 0
-                    self._note_inputs()
+                self._next_place()
                 self.run.check()
                 continue
             self._given += chunk.count
             if self._given == self._block:
-                self._at, self._given = (self._at + 1) % len(self._places), 0
+                self._next_place()
             return chunk
 
-    def _leave(self) -> None:
-        """A place without a dataset, or with one that has ended."""
-        self._at = (self._at + 1) % len(self._places)
-        if not self._block_goes_on:
-            self._given = 0
+    def _next_place(self) -> None:
+        self._at, self._given = (self._at + 1) % len(self._places), 0
 
     def _note_inputs(self) -> None:
         opened = [each.stage for each in self._places if each is not None]
