@@ -56,6 +56,10 @@ SHARES = Trait(
     "SHARES",
     "the kernel shares its work among the task's threads where it is large (`run.exec.worker_pool`)",
 )
+LETS_OTHERS_RUN = Trait(
+    "LETS_OTHERS_RUN",
+    "nearly all that the kernel does is one call during which other threads have the interpreter",
+)
 NEVER_FOLDED = Trait(
     "NEVER_FOLDED", "two runs are not one: never computed ahead of a step, nor merged with an equal"
 )

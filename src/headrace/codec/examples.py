@@ -2,7 +2,7 @@
 
 A dense feature has as many values as its shape in every example (or, with `varies`, a multiple of it, filled up to the
 longest); of a sparse one each example has any number.  A feature without a kind is a missing one.
-Called by: ops.io.examples.  Threads: pure functions.
+Called by: ops.io.examples, ops.data.dataset_examples.  Threads: pure functions.
 Source: TF 1.15 core/util/example_proto_fast_parsing.cc, for behaviour; compared with the oracle
 """
 

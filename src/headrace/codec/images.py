@@ -1,7 +1,7 @@
-"""Images: PNG, JPEG, GIF and BMP bytes to arrays and back, through Pillow.
+"""Images: PNG, JPEG, GIF and BMP bytes to arrays and back, through Pillow; plain JPEGs through libjpeg-turbo.
 
 Arrays are [height, width, channels], of 1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGBA) channels, uint8; PNGs of 16 bits
-can be uint16.  JPEGs are decoded by libjpeg with the accurate DCT, whatever is asked for.
+can be uint16.  JPEGs that are not plain are decoded with the accurate DCT, whatever is asked for.
 Called by: ops.image.codecs.  Threads: pure functions.
 Source: TF 1.15 core/lib/png/png_io.cc, core/kernels/decode_image_op.cc, for behaviour; compared with the oracle
 """
@@ -175,16 +175,25 @@ def _gray(colours: Array) -> Array:
     return found.astype(colours.dtype)[..., None]
 
 
-def decode_jpeg(content: bytes, channels: int, ratio: int = 1, truncated: bool = False) -> Array:
-    """uint8; ratio: 1, 2, 4 or 8 times smaller; truncated: what is missing is gray.  Raises InvalidArgument."""
+def decode_jpeg(
+    content: bytes,
+    channels: int,
+    ratio: int = 1,
+    truncated: bool = False,
+    fast: bool = True,
+    fancy: bool = True,
+) -> Array:
+    """uint8; ratio: 1, 2, 4 or 8 times smaller; truncated: what is missing is gray.  Raises InvalidArgument.
+
+    fast: by the fast DCT.  fancy: with colours of less resolution made smooth.
+    """
     if channels not in (0, 1, 3):
         raise errors.invalid_argument(f"a JPEG has 1 or 3 channels, and {channels} are wanted")
     if truncated:
         content += b"\xff\xd9"
-    if ratio == 1:
-        plain = plain_jpeg.decoded(pillow(), content)
-        if plain is not None and channels in (0, plain.shape[2], 3):
-            return _with_channels(plain, channels)
+    plain = plain_jpeg.decoded(pillow(), content, channels, ratio, fast, fancy)
+    if plain is not None:
+        return plain
     with _reading("JPEG", content) as opened:
         size = tuple(-(-side // ratio) for side in opened.size)
         opened.draft("L" if channels == 1 else None, [max(1, s // ratio) for s in opened.size])

@@ -1,7 +1,7 @@
-"""Plain JPEGs, sooner than Pillow opens them: 8 bits, gray or in colours, whole, and in the size that they have.
+"""Plain JPEGs by simplejpeg: 8 bits, gray or in colours, and whole.
 
-Pillow reads every segment of a file in Python before it hands the file to libjpeg: a quarter of the time of 224 by 224
-pixels, in which no other thread runs.  Here only the frame's header is looked for, and libjpeg reads the rest.
+It is libjpeg-turbo, which decodes into the array and lets other threads run; with the fast DCT, TensorFlow's default,
+that Pillow does not offer, it gives TensorFlow's pixels.  The frame's header says what it would take.
 Whatever is not quite as it should be is left to `codec.images`, and Pillow decides what to say of it.
 Called by: codec.images.  Threads: pure functions.
 Source: ITU-T T.81, annex B
@@ -9,7 +9,9 @@ Source: ITU-T T.81, annex B
 
 from __future__ import annotations
 
+import importlib
 import struct
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -23,31 +25,61 @@ _END: Final = b"\xff\xd9"
 _FRAMES: Final = frozenset((0xC0, 0xC1, 0xC2))  # baseline, extended, progressive
 _BEFORE: Final = frozenset((0xC4, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)))
 """Segments that may stand before the frame: tables, the restart interval, comments, applications'."""
-_MODES: Final = {1: "L", 3: "RGB"}
+_SPACES: Final = {1: "GRAY", 3: "RGB"}
 """By the number of components."""
 _LARGEST: Final = 1 << 24  # bytes of pixels: larger ones are there several times for a while
 _LENGTH: Final = struct.Struct(">H")
 _FRAME: Final = struct.Struct(">BHHB")
 
 
-def decoded(image: Any, content: bytes) -> Array | None:
-    """[height, width, 1 or 3] uint8, or None if it is not plain.  image: the module PIL.Image."""
+def decoded(
+    image: Any,
+    content: bytes,
+    channels: int = 0,
+    ratio: int = 1,
+    fast: bool = True,
+    fancy: bool = True,
+) -> Array | None:
+    """[height, width, 1 or 3] uint8, or None if it is not plain.  image: the module PIL.Image.
+
+    channels: 0 (as in the file), 1 or 3.  ratio: so many times smaller.  fast: whether the DCT is.  fancy: whether
+    colours of less resolution are made smooth.
+    """
     frame = _frame(content)
-    if frame is None:
+    turbo = _turbo()
+    if frame is None or turbo is None:
         return None
     depth, height, width, components = frame
-    mode = _MODES.get(components)
-    if mode is None or depth != 8 or not height or not width:
+    if components not in _SPACES or depth != 8 or not height or not width:
         return None
+    wanted = channels or components
     limit = image.MAX_IMAGE_PIXELS
     most = min(_LARGEST, EXPANDED_BYTES.value())
-    if height * width * components > most or (limit and height * width > limit):
+    if height * width * max(wanted, components) > most or (limit and height * width > limit):
         return None
+    sides = -(-height // ratio), -(-width // ratio)
     try:
-        made = image.frombytes(mode, (width, height), content, "jpeg", mode, "")
-    except (ValueError, OSError):
+        made: Array = turbo.decode_jpeg(
+            content,
+            _SPACES[wanted],
+            fastdct=fast,
+            fastupsample=not fancy,
+            min_height=sides[0] if ratio > 1 else 0,
+            min_width=sides[1] if ratio > 1 else 0,
+            min_factor=ratio,
+        )
+    except ValueError:
         return None
-    return np.frombuffer(made.tobytes(), np.uint8).reshape(height, width, components)
+    return made if made.shape == (*sides, wanted) else None
+
+
+@cache
+def _turbo() -> Any:
+    """The package simplejpeg; None where it is not installed."""
+    try:
+        return importlib.import_module("simplejpeg")
+    except ImportError:
+        return None
 
 
 def _frame(content: bytes) -> tuple[int, int, int, int] | None:

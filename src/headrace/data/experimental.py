@@ -29,6 +29,7 @@ from headrace.library.data.grouping import (
     group_by_reducer,
     group_by_window,
 )
+from headrace.library.data.optionals import Optional, get_next_as_optional
 from headrace.library.data.options import (
     DistributeOptions,
     OptimizationOptions,
@@ -64,6 +65,7 @@ __all__ = [
     "CsvDataset",
     "DistributeOptions",
     "OptimizationOptions",
+    "Optional",
     "RandomDataset",
     "Reducer",
     "SqlDataset",
@@ -78,6 +80,7 @@ __all__ = [
     "copy_to_device",
     "dense_to_sparse_batch",
     "enumerate_dataset",
+    "get_next_as_optional",
     "get_single_element",
     "get_structure",
     "group_by_reducer",

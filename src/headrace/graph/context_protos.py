@@ -7,6 +7,7 @@ Called by: training.meta_graph.  Threads: as graph.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.codec import protos as pb
@@ -65,15 +66,22 @@ def to_proto(context: Context, export_scope: str | None = None) -> Any:
     return proto
 
 
-def from_proto(proto: Any, import_scope: str | None = None) -> Context:
+def from_proto(
+    proto: Any, import_scope: str | None = None, named: Mapping[str, str] | None = None
+) -> Context:
     """The context of nodes that the default graph has, inside `import_scope`; they are told that they belong to it.
 
+    named: what nodes are called there that have another name in the message.
     Raises KeyError if the graph has not one of them.
     """
     graph = scopes.get_default_graph()
+    others = named or {}
 
     def tensor(name: str) -> Tensor:
-        return graph.get_tensor_by_name(prefixed(name, import_scope))
+        node, _, output = name.partition(":")
+        return graph.get_tensor_by_name(
+            prefixed(f"{others.get(node, node)}:{output}", import_scope)
+        )
 
     name = prefixed(proto.context_name, import_scope)
     context: Any
@@ -102,5 +110,5 @@ def from_proto(proto: Any, import_scope: str | None = None) -> Context:
     context.recall(known, outside)
     with context.entered():
         for inner in proto.nested_contexts:
-            from_proto(getattr(inner, inner.WhichOneof("ctxt")), import_scope)
+            from_proto(getattr(inner, inner.WhichOneof("ctxt")), import_scope, named)
     return context  # type: ignore[no-any-return]

@@ -515,6 +515,8 @@ def called(op: Operation, attr: str) -> Function:
 
 def symbolic_gradient(op: Operation, grads: Sequence[Any]) -> Any:
     """The gradient of a call of a function, by its name or of the one in attr `f`: one SymbolicGradient node."""
+    from headrace.graph.function_gradients import note_gradients
+
     taken = [
         registry.get("ZerosLike")(tensor, name="zeros_like") if grad is None else grad
         for tensor, grad in zip(op.outputs, grads, strict=True)
@@ -525,6 +527,7 @@ def symbolic_gradient(op: Operation, grads: Sequence[Any]) -> Any:
         types.append(tensor.dtype.base_dtype if known is None else known[0])
     named = None if op.type in op.graph.library else op.attrs.get("f")
     reference = _callee(op, named)
+    note_gradients(op.graph.library.find(reference, op.name))
     if "_disable_call_shape_inference" in op.attrs:
         reference.attr["_disable_call_shape_inference"].b = True
     return registry.get("SymbolicGradient")(

@@ -1,19 +1,26 @@
 """The gradient of a function, as another one: of its arguments and the gradients of its results.
 
-Called by: graph.function_library, ops.flow.functional.  Threads: as graphs; each is made once.
+A FunctionDef has the nodes of a loop, and not where the loop begins and ends.  So the gradient of a function with loops
+is made where the function was built, and goes with the library from there on (`note_gradients`).
+Called by: graph.function_library, graph.expansion, ops.flow.functional.  Threads: as graphs; each is made once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from headrace.base import errors
 from headrace.base.traits import PLACEHOLDER
 from headrace.codec import protos as pb
-from headrace.graph import registry
+from headrace.graph import context_protos, registry
+from headrace.graph.collections import GraphKeys
+from headrace.graph.control_flow import Context
 from headrace.graph.function_def import definition_of, imported_body
 from headrace.graph.function_instances import referring
 from headrace.graph.function_library import GRADIENT, Body, Function
 from headrace.graph.graph import Graph
 from headrace.graph.tensor import Tensor
+from headrace.graph.while_context import WhileContext
 
 
 def gradient_of(function: Function) -> Function:
@@ -26,6 +33,49 @@ def gradient_of(function: Function) -> Function:
         return function.library.find(referring(named, function.reference.attr), function.name)
     found: Function = function.cached("gradient", lambda: _derived(function))
     return found
+
+
+def note_gradients(function: Function) -> None:
+    """The gradients of this function and of those that it calls, as functions of the library, if loops ask for it."""
+    library = function.library
+    for each in library.closure([function.name]):
+        if each.gradient or each.python_gradient or not any(map(_has_loop, _contexts(each))):
+            continue
+        derived = _derived_body(each)
+        name = f"{each.name}_gradient"
+        if name in library:
+            name = library.free_name(name)
+        definition = definition_of(name, derived)
+        called = derived.graph.library.needed_by(definition.node_def)
+        library.add_definitions(derived.graph.library.proto(called))
+        library.add(Function(name, library, definition))
+        each.gradient = name
+
+
+def _contexts(function: Function) -> Iterator[Context]:
+    """The outermost branches and loops of its body, if that was built here."""
+    built = function.built
+    for key in (GraphKeys.COND_CONTEXT, GraphKeys.WHILE_CONTEXT):
+        yield from () if built is None else built.graph.get_collection_ref(key)
+
+
+def _has_loop(context: Context) -> bool:
+    return isinstance(context, WhileContext) or any(map(_has_loop, context.nested))
+
+
+def _recall_contexts(function: Function, made: Body) -> None:
+    """What is known of branches and loops of the body that was built, of that which was made of its definition."""
+    built = function.built
+    if built is None or not any(map(_has_loop, _contexts(function))):
+        return
+    pairs = zip(built.inputs, made.inputs, strict=True)
+    named = {argument.op.name: its.op.name for argument, its in pairs}
+    nodes = [op.name for op in built.graph.get_operations() if op.name not in named]
+    definition = function.definition
+    named |= zip(nodes, (node.name for node in definition.node_def), strict=True)
+    with made.graph.as_default():
+        for context in _contexts(function):
+            context_protos.from_proto(context_protos.to_proto(context), named=named)
 
 
 def _derived(function: Function) -> Function:
@@ -47,6 +97,7 @@ def _derived_body(function: Function) -> Body:
     graph = Graph()
     graph._library = function.library.fork()  # branches and loops in it get functions of their own
     body = imported_body(function.definition, graph.library, graph)
+    _recall_contexts(function, body)
     grads = [_argument(graph, tensor, f"dy_{at}") for at, tensor in enumerate(body.outputs)]
     wanted = [(y, dy) for y, dy in zip(body.outputs, grads, strict=True) if _has_gradient(y)]
     with graph.as_default():

@@ -58,6 +58,7 @@ class Function:
 
     name: in its library.  gradient: the name of the function that is its gradient, '' if nobody said so;
     python_gradient: a function of a calling operation and the gradients of its outputs that builds it.
+    built: the body as a program built it, which knows more of branches and loops than a definition says.
     reference: how an attr names it.  generic: of one that was made of a function with attrs, that function.
     """
 
@@ -78,6 +79,7 @@ class Function:
         self.library = library
         self.gradient = ""
         self.python_gradient: Callable[..., Any] | None = None
+        self.built = body
         self._definition = definition
         self._body = body
         self._define = define
@@ -142,7 +144,7 @@ class Function:
         with self._lock:
             if self._define is not None:
                 self._definition = self.definition
-                self._define = self._body = None
+                self._define = self._body = self.built = None
 
     @property
     def signature(self) -> pb.OpDef:

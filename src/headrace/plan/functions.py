@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from headrace.base import dtypes
-from headrace.base.traits import CALLS_USER, KEEPS_NOTHING, MAY_WAIT, STATEFUL
+from headrace.base.traits import CALLS_USER, KEEPS_NOTHING, LETS_OTHERS_RUN, MAY_WAIT, STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph.function_library import Function
 from headrace.graph.operation import Operation
@@ -33,6 +33,7 @@ class StepFunction:
     keeps: whether nodes of it remember something from one call to the next, such as what they have drawn; see `anew`.
     remembering: the types of those, but for what makes datasets, which are descriptions, and what keeps nothing.
     waits: whether a node of it may have to wait, or runs what is the user's.
+    lets_others_run: whether other threads have the interpreter for a good part of it.
     """
 
     def __init__(self, function: Function, device: str, compile_program: Compile) -> None:
@@ -48,6 +49,7 @@ class StepFunction:
         self.waits = any(
             not op.traits.isdisjoint({MAY_WAIT, CALLS_USER}) for op in self.wanted.pruned.ops
         )
+        self.lets_others_run = any(LETS_OTHERS_RUN in op.traits for op in self.wanted.pruned.ops)
         self.devices = place(self.wanted.everything, [device], allow_soft_placement=True)
         self._by_columns: dict[int, ColumnFunction | None] = {}
         self._compile_program = compile_program

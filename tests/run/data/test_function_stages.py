@@ -53,17 +53,18 @@ class Python(Function):
     """A function of numbers, in Python."""
 
     def __init__(self, call: Callable[..., Any], kind: str = "steady") -> None:
-        """kind: "steady", "columns" (of many elements at once), "keeps" or "waits"."""
+        """kind: "steady", "columns" (of many elements at once), "keeps", "waits" or "lets others run"."""
         self.name = "python"
         self.remembering = {"Draw"} if kind == "keeps" else set()
         self.steady, self.waits = kind in ("steady", "columns"), kind == "waits"
         self._call, self._columns = call, kind == "columns"
+        self.lets_others_run = kind == "lets others run"
 
     @property
     def by_columns(self) -> bool:
         return self._columns
 
-    def anew(self) -> Function:
+    def anew(self, run: Iteration) -> Function:
         return self
 
     def apart(self, call: Callable[[], Any]) -> Pending[Any]:

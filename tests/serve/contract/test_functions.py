@@ -170,3 +170,15 @@ def test_a_gradient_may_be_asked_for_after_the_graph_was_sent(
         z = tf.map_fn(lambda e: e * e * e, x)
         (g,) = tf.gradients(z, x)
         assert session.run(g).tolist() == [0.75, 3.0]
+
+
+def test_a_gradient_goes_through_a_loop_of_a_function(cluster: Cluster) -> None:
+    @Defun(tf.float32)
+    def f(x: Any) -> Any:
+        return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), [0, x])[1]
+
+    x = tf.placeholder(tf.float32, [])
+    with tf.device("/job:worker"):
+        (found,) = tf.gradients(f(x), x)
+    with tf.Session(cluster.target("worker:0")) as session:
+        assert session.run(found, {x: 2.0}) == 32.0

@@ -416,12 +416,13 @@ def replicated(numbers: Dataset) -> Dataset:
 
 def seed_tensors(seed: Any) -> tuple[Tensor, Tensor]:
     """The two seeds of a node, from the graph's and that of the call; zeros ask for seeds that nobody knows."""
-    first, second = get_seed(seed)
+    drawn = seed % (2**31 - 1) if isinstance(seed, Tensor) else None
+    first, second = get_seed(seed if drawn is None else 0)
     made = _int64(0 if first is None else first, "seed")
     if second is None:
         return made, _int64(0, "seed2")
     with name_scope("seed2") as scope:
-        other = _int64(second, "Const")
+        other = _int64(second, "Const") if drawn is None else drawn
         both_zero = get("LogicalAnd")(
             get("Equal")(made, np.int64(0)), get("Equal")(other, np.int64(0))
         )

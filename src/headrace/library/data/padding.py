@@ -67,6 +67,11 @@ def shapes_of(structure: Any, shapes: Any) -> list[Any]:
     if not nest.is_nested(structure):
         return [shapes]
     if isinstance(structure, dict):
+        if not isinstance(shapes, dict) or structure.keys() != shapes.keys():
+            raise ValueError(
+                f"The two dictionaries don't have the same set of keys. First structure has keys {sorted(structure)}, "
+                f"while second structure is {shapes!r:.100}: padded_shapes has a shape for each component"
+            )
         return [
             each for key in sorted(structure) for each in shapes_of(structure[key], shapes[key])
         ]

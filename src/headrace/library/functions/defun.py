@@ -232,6 +232,8 @@ class DefinedFunction:
         if graph.library is not function.library:
             closure = function.library.closure([function.name])
             graph.library.add_definitions(function.library.proto(closure))
+            for each in closure:
+                graph.library.find(each.name).built = each.built
         if self._grad_func is not None:
             self._grad_func.add_to_graph(graph)
         self._note_gradient(graph.library)

@@ -14,6 +14,14 @@ from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import TensorShape
 from headrace.codec import examples as codec
+from headrace.codec.example_layouts import Layouts
+from headrace.ops._kernels.example_specs import (
+    batch_of,
+    dense_specs,
+    no_ragged,
+    sparse_specs,
+    texts,
+)
 from headrace.ops.data.dataset_values import (
     ELEMENTS,
     dataset_of,
@@ -22,7 +30,6 @@ from headrace.ops.data.dataset_values import (
     made,
     scalar_of,
 )
-from headrace.ops.io.examples import batch_of, dense_specs, no_ragged, sparse_specs, texts
 from headrace.run.data.chunks import objects
 from headrace.run.data.mapping import Computed
 
@@ -63,9 +70,13 @@ def _parsed(
         texts(dense_keys), Tdense, dense_shapes, [each.copy() for each in dense_defaults]
     )
     order = sorted(range(len(keys)), key=keys.__getitem__)
+    layouts = Layouts(dense)
 
     def parse(serialized: Any) -> list[Any]:
         batch = batch_of(np.asarray(serialized), np.empty(0, object))
+        alike = None if sparse else layouts.columns(batch.serialized)
+        if alike is not None:
+            return [alike[at] for at in order]
         features = codec.examples(batch)
         found: list[Any] = [objects(codec.sparse(features, spec, batch)) for spec in sparse]
         found += [codec.dense(features, spec, batch) for spec in dense]

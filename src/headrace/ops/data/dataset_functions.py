@@ -32,7 +32,7 @@ from headrace.run.data.batching import BatchOfMapped
 from headrace.run.data.functions import Function
 from headrace.run.data.mapping import Filter, Map, ParallelMap, Scan, TakeWhile
 from headrace.run.data.nesting import FlatMap, Interleave, default_ahead
-from headrace.run.data.stage import Iteration, Stage
+from headrace.run.data.stage import UNKNOWN, Iteration, Stage
 from headrace.run.exec.kernel import KernelContext
 
 __all__: list[str] = []
@@ -97,7 +97,7 @@ def map_dataset_op(
         output_shapes,
         lambda run, source: Map(run, source, function, preserve_cardinality),
         dataset_of(input_dataset),
-        cardinality=_same,
+        cardinality=_same if preserve_cardinality else UNKNOWN,
     )
 
 
@@ -123,7 +123,8 @@ def _mapped(
         several = _SEVERAL if count == -1 else count
         return ParallelMap(run, source, function, several, keeps_count, in_order)
 
-    return made("ParallelMap", types, shapes, stage, dataset_of(source), cardinality=_same)
+    count_of = _same if keeps_count else UNKNOWN
+    return made("ParallelMap", types, shapes, stage, dataset_of(source), cardinality=count_of)
 
 
 @function_op(
@@ -325,6 +326,13 @@ def _parallel(numbers: int, ahead_at: int | None) -> Callable[..., Any]:
             count = int(scalar_of("num_parallel_calls", calls))
             if count < 1 and count != -1:
                 raise errors.invalid_argument("num_parallel_calls must be greater than zero.")
+            cycle = int(scalar_of("cycle_length", last[0]))
+            if count > cycle != -1:
+                raise errors.invalid_argument(
+                    "If `cycle_length` is set to a fixed value, `num_parallel_calls` must be either `tf.data.AUTOTUNE` "
+                    f"or a value less than or equal to `cycle_length`. However, `num_parallel_calls` is {count} and "
+                    f"`cycle_length` is {cycle}"
+                )
         return _interleaved(
             ctx,
             "ParallelInterleave",
@@ -389,7 +397,7 @@ def _scan(
         output_shapes,
         lambda run, source: Scan(run, source, function, state, preserve_cardinality),
         dataset_of(input_dataset),
-        cardinality=_same,
+        cardinality=_same if preserve_cardinality else UNKNOWN,
     )
 
 

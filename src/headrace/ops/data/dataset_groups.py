@@ -174,7 +174,7 @@ def generator_dataset_op(
         "Generator",
         output_types,
         output_shapes,
-        lambda run: Generated(run, *[each.anew() for each in functions]),
+        lambda run: Generated(run, *[each.anew(run) for each in functions]),
     )
 
 

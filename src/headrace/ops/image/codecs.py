@@ -1,4 +1,4 @@
-"""Images in a graph: decode PNG, JPEG, GIF and BMP, encode PNG and JPEG; through Pillow.
+"""Images in a graph: decode PNG, JPEG, GIF and BMP, encode PNG and JPEG; through Pillow and libjpeg-turbo.
 
 Called by: programs.  Threads: kernels run in any step's thread.
 Source: TF 1.15 core/ops/image_ops.cc, core/kernels/{decode_image,encode_jpeg,encode_png}_op.cc,
@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import LETS_OTHERS_RUN
 from headrace.codec import images
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
@@ -74,10 +75,12 @@ def _any_image(
     channels: int,
     kind: DType,
     formats: tuple[str, ...] = _ANY[:3],
-    ratio: int = 1,
-    truncated: bool = False,
+    **jpeg: Any,
 ) -> Array:
-    """Of any of the formats, [height, width, channels] or of a GIF [frames, ...], as `kind`."""
+    """Of any of the formats, [height, width, channels] or of a GIF [frames, ...], as `kind`.
+
+    jpeg: what `images.decode_jpeg` takes for those.
+    """
     name = images.format_of(content)
     if name not in formats:
         raise errors.invalid_argument(
@@ -86,7 +89,7 @@ def _any_image(
     if name == "PNG":
         pixels = images.decode_png(content, channels, kind is not dtypes.uint8)
     elif name == "JPEG":
-        pixels = images.decode_jpeg(content, channels, ratio, truncated)
+        pixels = images.decode_jpeg(content, channels, **jpeg)
     elif name == "GIF":
         if channels not in (0, 3):
             raise errors.invalid_argument(f"a GIF has 3 channels, and {channels} are wanted")
@@ -142,13 +145,16 @@ def decode_png(
     return made
 
 
-def _checked_jpeg(ratio: int, dct_method: bytes) -> None:
+def _checked_jpeg(ratio: int, truncated: bool, fancy: bool, dct_method: bytes) -> dict[str, Any]:
+    """What `images.decode_jpeg` takes.  Raises InvalidArgument."""
     if ratio not in (1, 2, 4, 8):
         raise errors.invalid_argument(f"ratio must be 1, 2, 4, or 8, got {ratio}")
     if dct_method not in (b"", b"INTEGER_FAST", b"INTEGER_ACCURATE"):
         raise errors.invalid_argument(
             f"dct_method must be one of '', 'INTEGER_FAST' and 'INTEGER_ACCURATE', and is {dct_method!r}"
         )
+    fast = dct_method != b"INTEGER_ACCURATE"
+    return {"ratio": ratio, "truncated": truncated, "fast": fast, "fancy": fancy}
 
 
 @op(
@@ -157,6 +163,7 @@ def _checked_jpeg(ratio: int, dct_method: bytes) -> None:
     outputs="image: uint8",
     attrs=_JPEG,
     shape=_image_shape,
+    traits={LETS_OTHERS_RUN},
     differentiable=False,
 )
 def decode_jpeg_op(
@@ -165,16 +172,14 @@ def decode_jpeg_op(
     *,
     channels: int,
     ratio: int,
+    fancy_upscaling: bool,
     try_recover_truncated: bool,
     dct_method: bytes,
 ) -> Array:
     """contents []; image [height, width, channels].  Raises InvalidArgument, Unimplemented."""
     _checked_channels(channels, (0, 1, 3, 4))
-    _checked_jpeg(ratio, dct_method)
-    content = _content(contents)
-    return _still(
-        _any_image(content, channels, dtypes.uint8, ratio=ratio, truncated=try_recover_truncated)
-    )
+    jpeg = _checked_jpeg(ratio, try_recover_truncated, fancy_upscaling, dct_method)
+    return _still(_any_image(_content(contents), channels, dtypes.uint8, **jpeg))
 
 
 def decode_jpeg(
@@ -189,8 +194,8 @@ def decode_jpeg(
 ) -> Tensor:
     """The image in a JPEG, string []: uint8 [height, width, channels], `ratio` times smaller.
 
-    Decoded with the accurate DCT, whatever `dct_method` says, and as libjpeg does upscaling by default: values may
-    differ by a few units from TensorFlow's.
+    dct_method: INTEGER_FAST, which is the default, or INTEGER_ACCURATE.  fancy_upscaling: whether colours of less
+    resolution are made smooth.  What is cut short or in CMYK is always decoded accurately.
     """
     made: Tensor = decode_jpeg_op(
         contents,
@@ -223,6 +228,7 @@ def _crop_shape(c: ShapeContext) -> Shape:
     outputs="image: uint8",
     attrs=_JPEG,
     shape=_crop_shape,
+    traits={LETS_OTHERS_RUN},
     differentiable=False,
 )
 def decode_and_crop_jpeg_op(
@@ -232,6 +238,7 @@ def decode_and_crop_jpeg_op(
     *,
     channels: int,
     ratio: int,
+    fancy_upscaling: bool,
     try_recover_truncated: bool,
     dct_method: bytes,
 ) -> Array:
@@ -241,8 +248,8 @@ def decode_and_crop_jpeg_op(
             f"crop_size must have four elements {text(crop_window.shape)}: y, x, height and width"
         )
     _checked_channels(channels, (0, 1, 3))
-    _checked_jpeg(ratio, dct_method)
-    pixels = images.decode_jpeg(_content(contents), channels, ratio, try_recover_truncated)
+    jpeg = _checked_jpeg(ratio, try_recover_truncated, fancy_upscaling, dct_method)
+    pixels = images.decode_jpeg(_content(contents), channels, **jpeg)
     y, x, height, width = (int(each) for each in crop_window)
     if (
         min(y, x) < 0

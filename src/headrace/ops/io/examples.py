@@ -18,10 +18,19 @@ from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
 from headrace.base.traits import PER_RECORD
 from headrace.codec import examples as codec
+from headrace.codec.example_layouts import Layouts
 from headrace.codec.examples import Batch, DenseSpec, ListSpec, SparseSpec
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
+from headrace.ops._kernels.example_specs import (
+    batch_of,
+    checked_counts,
+    dense_specs,
+    no_ragged,
+    sparse_specs,
+    texts,
+)
 from headrace.run.queues.columns import row
 
 __all__: list[str] = []
@@ -40,69 +49,8 @@ def _checked_scalar(serialized: Array) -> None:
         )
 
 
-def batch_of(serialized: Array, names: Array) -> Batch:
-    """Serialized messages, with names for errors [n] or [0].  Raises InvalidArgument."""
-    if serialized.ndim > 1:
-        raise errors.invalid_argument(
-            f"serialized must be a scalar or a vector, and has shape {list(serialized.shape)}"
-        )
-    if names.size and names.size != serialized.size:
-        raise errors.invalid_argument(
-            f"Expected names have the same shape as serialized: name.shape=[{names.size}], "
-            f"serialized.shape=[{serialized.size}]; give each message a name, or none"
-        )
-    return Batch(serialized.reshape(-1).tolist(), names.reshape(-1).tolist())
-
-
-def _checked_counts(what: str, first: Sequence[Any], *others: Sequence[Any]) -> None:
-    """Raises InvalidArgument unless there is as much of each."""
-    counts = [len(first), *map(len, others)]
-    if len(set(counts)) > 1:
-        raise errors.invalid_argument(
-            f"{what} features need a key, a type and whatever else is said of each; there are {counts} of them"
-        )
-
-
-def texts(keys: Any) -> list[str]:
-    """Keys of features, as messages have them."""
-    return [bytes(key).decode(errors="surrogateescape") for key in keys]
-
-
 def _scalars(boxes: Sequence[Array]) -> list[Any]:
     return [box[()] for box in boxes]
-
-
-def dense_specs(
-    keys: Sequence[str],
-    types: Sequence[DType],
-    shapes: Sequence[TensorShape],
-    defaults: Sequence[Array],
-) -> list[DenseSpec]:
-    """Features as the codec takes them.  Raises InvalidArgument for defaults of another size."""
-    found = []
-    _checked_counts("dense", keys, types, shapes, defaults)
-    for key, kind, shape, default in zip(keys, types, shapes, defaults, strict=True):
-        raw = shape._raw or ()
-        varies = bool(raw) and raw[0] is None
-        sizes = tuple(size or 0 for size in (raw[1:] if varies else raw))
-        spec = DenseSpec(key, kind, sizes, np.asarray(default), varies)
-        if varies and spec.default.size > 1:
-            raise errors.invalid_argument(
-                f"feature {key!r} varies in length, so its default_value must be one value to fill up with, and has "
-                f"shape {list(spec.default.shape)}"
-            )
-        if not varies and spec.default.size and spec.default.shape != sizes:
-            raise errors.invalid_argument(
-                f"feature {key!r}: its default_value has shape {list(spec.default.shape)}, and it has {list(sizes)}"
-            )
-        found.append(spec)
-    return found
-
-
-def sparse_specs(keys: Sequence[str], types: Sequence[DType]) -> list[SparseSpec]:
-    """Features as the codec takes them.  Raises InvalidArgument."""
-    _checked_counts("sparse", keys, types)
-    return [SparseSpec(key, kind) for key, kind in zip(keys, types, strict=True)]
 
 
 def _flat(sparse: list[codec.Sparse], whole: bool) -> list[Array]:
@@ -117,6 +65,12 @@ def _parsed(
 ) -> list[Array]:
     features = codec.examples(batch)
     return _context(features, batch, sparse, dense, whole)
+
+
+def _parsed_alike(batch: Batch, dense: list[DenseSpec], layouts: Layouts) -> list[Array]:
+    """As `_parsed` of a whole batch without sparse features, of Examples that may be laid out alike."""
+    found = layouts.columns(batch.serialized)
+    return _parsed(batch, [], dense, True) if found is None else found
 
 
 def _context(
@@ -144,7 +98,7 @@ def _list_specs(
     shapes: Sequence[TensorShape],
     optional: Sequence[bool],
 ) -> list[ListSpec]:
-    _checked_counts("sequence", keys, types, shapes, optional)
+    checked_counts("sequence", keys, types, shapes, optional)
     return [
         ListSpec(key, kind, tuple(size or 0 for size in shape._raw or ()), maybe)
         for key, kind, shape, maybe in zip(keys, types, shapes, optional, strict=True)
@@ -269,14 +223,27 @@ def parse_example_v2_op(
     return _parsed(batch_of(serialized, names), sparse, dense, serialized.ndim == 1)
 
 
-def no_ragged(*keys: Array) -> None:
-    """Raises Unimplemented for keys of ragged features."""
-    for each in keys:
-        if each.size:
-            raise errors.unimplemented(
-                f"ragged features ({texts(each.reshape(-1))}) are not supported; use VarLenFeature, which gives "
-                "sparse tensors"
-            )
+@parse_example_v2_op.knowing
+def _known_features(op: Operation, known: Sequence[Any]) -> Callable[..., Any] | None:
+    """The kernel of a node of dense features alone, all of which are constants: it remembers layouts."""
+    _, _, sparse, keys, ragged, *defaults = known
+    if any(each is None for each in (sparse, keys, ragged, *defaults)):
+        return None
+    if op.attrs["num_sparse"] or sparse.size or ragged.size or keys.ndim != 1:
+        return None
+    try:
+        dense = dense_specs(texts(keys), op.attrs["Tdense"], op.attrs["dense_shapes"], defaults)
+    except errors.OpError:  # for the step to report
+        return None
+    layouts = Layouts(dense)
+
+    def parse(serialized: Any, names: Any, *_: Any) -> list[Array]:
+        batch = batch_of(serialized, names)
+        if serialized.ndim == 1:
+            return _parsed_alike(batch, dense, layouts)
+        return _parsed(batch, [], dense, False)
+
+    return parse
 
 
 @op(
@@ -308,7 +275,7 @@ def parse_single_example_op(
 
 
 def parse_example_rows(op: Operation, known: Sequence[Any]) -> Callable[..., list[Array]] | None:
-    """The kernel of a ParseSingleExample or a ParseExampleV2 of one, for serialized [n]: see plan.rules.batching_rules.
+    """The kernel of a ParseSingleExample or a ParseExampleV2, for all serialized [n]: see plan.rules.batching_rules.
 
     known: the inputs after `serialized`.  Only for dense features of one length each.
     """
@@ -325,7 +292,8 @@ def parse_example_rows(op: Operation, known: Sequence[Any]) -> Callable[..., lis
         dense = dense_specs(texts(keys), attrs["Tdense"], attrs["dense_shapes"], defaults)
     except errors.OpError:  # for the step to report
         return None
-    return lambda serialized, *_: _parsed(Batch(serialized.tolist(), ()), [], dense, True)
+    layouts = Layouts(dense)
+    return lambda serialized, *_: _parsed_alike(Batch(serialized.tolist(), ()), dense, layouts)
 
 
 # -- sequence examples ------------------------------------------------------------------------

@@ -153,9 +153,17 @@ def _csv(node: Node) -> Batched | None:
 
 
 def _example(node: Node) -> Batched | None:
-    if not _first_only(node) or node.ranks[0] != 0:
+    """Elements that are vectors of Examples are one vector."""
+    if not _first_only(node) or node.ranks[0] not in (0, 1):
         return None
-    return parse_example_rows(node.op, node.known[1:])
+    parse = parse_example_rows(node.op, node.known[1:])
+    if parse is None or node.ranks[0] == 0:
+        return parse
+
+    def parse_all(values: Array, *_: Any) -> list[Array]:
+        return [part.reshape(*values.shape, *part.shape[1:]) for part in parse(values.reshape(-1))]
+
+    return parse_all
 
 
 def _squeezed(node: Node) -> Batched | None:

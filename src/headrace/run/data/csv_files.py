@@ -200,6 +200,8 @@ _NO_HEADER: Final = "Can't read header of file"
 class CsvRecords(FileRecords):
     """An element for each record: a scalar for each column."""
 
+    passes_over = False
+
     def __init__(
         self,
         run: Iteration,
@@ -209,6 +211,7 @@ class CsvRecords(FileRecords):
         values: Values,
     ) -> None:
         super().__init__(run, paths, compression)
+        self._failed: errors.OpError | None = None
         self._layout = layout
         self._values = values
         self._scanner = Scanner(layout)

@@ -1,6 +1,7 @@
 """Stages that read files: lines, TFRecords, records of one length, CSV.  One file after the other, block by block.
 
-A file that cannot be read fails again and again, since what comes after it is not known to be wanted.
+A file that cannot be read fails again and again, since what comes after it is not known to be wanted.  What comes
+behind a corrupt record of a file is not read: the next file is.
 Called by: ops.data (datasets).  Threads: as run.data.stage.
 Source: TF 1.15 core/kernels/data/{text_line,tf_record,fixed_length_record}_dataset_op.cc, for behaviour
 """
@@ -24,7 +25,12 @@ Blocks = Iterator[Sequence[Any]]
 
 
 class FileRecords(Stage):
-    """The records of files.  A kind says how a file becomes blocks of them."""
+    """The records of files.  A kind says how a file becomes blocks of them.
+
+    passes_over: whether a corrupt file is left for the next one.
+    """
+
+    passes_over = True
 
     def __init__(self, run: Iteration, paths: Sequence[bytes], compression: str = "") -> None:
         super().__init__(run)
@@ -35,7 +41,6 @@ class FileRecords(Stage):
         self._file: BinaryIO | None = None
         self._blocks: Blocks | None = None
         self._held: Sequence[Any] = ()
-        self._failed: errors.OpError | None = None
 
     def blocks(self, file: BinaryIO, path: bytes) -> Blocks:
         """The records of an open file, some at a time.  Raises OpError, OSError."""
@@ -68,6 +73,11 @@ class FileRecords(Stage):
         except (OSError, ValueError) as error:
             self._end_file()
             raise file_error(path, error) from None
+        except errors.DataLossError:
+            self._end_file()
+            self._at += self.passes_over
+            self._given = 0
+            raise
         except errors.OpError:
             self._end_file()
             raise
@@ -111,6 +121,8 @@ class FileRecords(Stage):
 class Lines(FileRecords):
     """Lines without their ends (LF or CRLF)."""
 
+    passes_over = False
+
     def blocks(self, file: BinaryIO, path: bytes) -> Blocks:
         """See `FileRecords`."""
         rest = b""
@@ -130,27 +142,12 @@ class Lines(FileRecords):
 
 
 class TFRecords(FileRecords):
-    """Records of TFRecord files.  What comes behind a corrupt one is not read: it fails again."""
+    """Records of TFRecord files."""
 
     def blocks(self, file: BinaryIO, path: bytes) -> Blocks:
         """See `FileRecords`."""
         for _, values in records.runs(pieces(file), os.fsdecode(path), self._compression):
             yield values
-
-    def _fill(self) -> bool:
-        given = self._given
-        try:
-            return super()._fill()
-        except errors.OpError as error:
-            self._given = given
-            self._failed = errors.detached(error)
-            raise
-
-    def pull(self, most: int) -> Chunk | None:
-        """See `Stage`."""
-        if self._failed is not None:
-            raise errors.copied(self._failed)
-        return super().pull(most)
 
 
 class FixedLength(FileRecords):
@@ -172,7 +169,7 @@ class FixedLength(FileRecords):
             )
         header, size, footer = self._sizes
         body = source.seek(0, io.SEEK_END) - header - footer
-        if body < 0 or body % size:
+        if not self._compression and (body < 0 or body % size):
             raise errors.invalid_argument(
                 f"Excluding the header ({header} bytes) and footer ({footer} bytes), input file "
                 f'"{os.fsdecode(path)}" has body length {body} bytes, which is not an exact multiple of the record '
@@ -180,9 +177,14 @@ class FixedLength(FileRecords):
             )
         source.seek(header)
         many = max(1, BLOCK_BYTES // size)
-        left = body // size
+        left = max(0, body) // size
         while left:
             count = min(many, left)
             piece = source.read(count * size)
             left -= count
             yield [piece[at : at + size] for at in range(0, count * size, size)]
+        if body < 0 or body % size:
+            raise errors.data_loss(
+                f"{os.fsdecode(path)} ends within a record: without the header ({header} bytes) and the footer "
+                f"({footer} bytes) it inflates to {body} bytes, and a record has {size}"
+            )

@@ -33,7 +33,7 @@ class Function:
     """A function and what it has captured, ready to be called.
 
     name: what people read.  steady: it depends on nothing but its arguments, and nobody else sees that it was called.
-    waits: it may wait, or run what is the user's.
+    waits: it may wait, or run what is the user's.  lets_others_run: see `CallableFunction`.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Function:
         self.name = function.name
         self.steady = not function.keeps
         self.waits = function.waits
+        self.lets_others_run = function.lets_others_run
         self.remembering = function.remembering
         self._function, self._captured = function, tuple(map(_kept, captured))
         self._runtime, self._owner = runtime, owner
@@ -63,9 +64,11 @@ class Function:
         """Whether it is cheap, and done for many elements at once."""
         return self._together is not None
 
-    def anew(self) -> Function:
-        """One that remembers nothing yet, for another iteration."""
-        function = self._function.anew()
+    def anew(self, run: Iteration) -> Function:
+        """One that remembers what calls in this pass have drawn, and nothing else."""
+        function = run.remembering.get(self._function)
+        if function is None:
+            function = run.remembering[self._function] = self._function.anew()
         if function is self._function:
             return self
         return Function(function, self._captured, self._runtime, self._owner)
@@ -89,6 +92,28 @@ class Function:
             raise _of_element(typed(error, self.name), self.name, element) from error
         finally:
             self._under_way.pop(step, None)
+
+    def settle(self, element: Element, call: Pending[Element], scope: Scope) -> None:
+        """As `one`; `call` gets what comes of it."""
+        try:
+            call.settle(self.one(element, scope))
+        except errors.OpError as error:
+            call.settle_error(error)
+
+    def settle_all(
+        self, calls: Sequence[tuple[Element, Pending[Element]]], scope: Scope, most: int
+    ) -> int:
+        """As `settle` for each, by this thread and the task's free ones, `most` in all; how many there were."""
+        workers = self._runtime.workers
+        threads = min(most, workers.size, len(calls))
+        left = iter(calls)
+
+        def some(_: int) -> None:
+            for element, call in left:
+                self.settle(element, call, scope)
+
+        workers.parallel_for(some, range(threads))
+        return threads
 
     def _note_origin(self, results: Element, element: Element) -> None:
         given = set(map(_dataset_in, element))
@@ -309,7 +334,7 @@ class PerElement(Stage):
 
     def __init__(self, run: Iteration, source: Stage, function: Function) -> None:
         super().__init__(run, source)
-        self._function = function.anew()
+        self._function = function.anew(run)
         self._call = Calling(run, self._function)
         self._rest: Chunk | None = None  # elements that were taken, and not done
         self.steady = function.steady

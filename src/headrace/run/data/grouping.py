@@ -85,8 +85,8 @@ class GroupByWindow(Stage):
         """variant_of: the variant that holds a dataset."""
         super().__init__(run, source)
         self._types, self._shapes = element_types, element_shapes
-        self._key, self._size = Calling(run, key.anew()), Calling(run, size.anew())
-        self._reduce = Calling(run, reduce.anew())
+        self._key, self._size = Calling(run, key.anew(run)), Calling(run, size.anew(run))
+        self._reduce = Calling(run, reduce.anew(run))
         self._dataset_of, self._variant_of = dataset_of, variant_of
         self._groups: dict[int, list[Element]] = {}
         self._sizes: dict[int, int] = {}
@@ -215,7 +215,7 @@ class GroupByReducer(Stage):
         super().__init__(run, source)
         functions = (key, init, reduce, finalize)
         self._key, self._init, self._reduce, self._finalize = (
-            Calling(run, each.anew()) for each in functions
+            Calling(run, each.anew(run)) for each in functions
         )
         self._states: dict[int, Element] = {}
         self._element: Element | None = None

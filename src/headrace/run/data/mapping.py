@@ -24,6 +24,7 @@ from headrace.run.data.stage import Blocked, Iteration, Position, Stage
 from headrace.run.pending import Pending
 
 _QUICK_S: Final = 3e-4
+_SHARED_S: Final = 1e-4
 _CALLS_OF_MEAN: Final = 16
 
 
@@ -206,7 +207,8 @@ class ParallelMap(Stage):
     """As `Map`, of a function that takes long: so many calls are under way at once, in threads, in order.
 
     calls: how many.  One that takes less than `_QUICK_S` is called by whoever pulls: threads would take the
-    interpreter's lock from each other more often than they go on (64 x 64 PNGs of 0.26 ms take 0.46 in two).
+    interpreter's lock from each other more often than they go on (64 x 64 PNGs of 0.26 ms take 0.46 in two).  If it
+    takes `_SHARED_S`, and others have the interpreter meanwhile, the task's threads share what is wanted at once.
     """
 
     def __init__(
@@ -219,7 +221,7 @@ class ParallelMap(Stage):
         in_order: bool = True,
     ) -> None:
         super().__init__(run, source)
-        self._function = function.anew()
+        self._function = function.anew(run)
         self._calls = self._most = max(1, calls)
         self._begin = SideBySide(run, self._function, self._calls)
         self._keeps_count = keeps_count
@@ -266,12 +268,42 @@ class ParallelMap(Stage):
     def _begin_calls(self, most: int) -> None:
         """As many as run at once, and as are wanted."""
         self._most = most if self._quick else max(self._calls, most)
+        if self._is_shared:
+            self._call_together()
+            return
         while len(self._under_way) < self._most:
             element = self._again.popleft() if self._again else self._next()
             if element is None:
                 return
             call = self._called_here(element) if self._quick else self._begin.begin(element)
             self._under_way.append((element, call))
+
+    @property
+    def _is_shared(self) -> bool:
+        shares = self._function.lets_others_run and self._calls > 1
+        return shares and self._quick and self._took_s > _SHARED_S
+
+    def _call_together(self) -> None:
+        """As many as are wanted, side by side; they are done."""
+        calls: list[tuple[Element, Pending[Element]]] = []
+        try:
+            while len(self._under_way) + len(calls) < self._most:
+                element = self._again.popleft() if self._again else self._next()
+                if element is None:
+                    break
+                calls.append((element, Pending()))
+        except Blocked:
+            if not calls:
+                raise
+        began_s = time.perf_counter()
+        try:
+            threads = self._function.settle_all(calls, self.run.scope, self._calls)
+        except BaseException:
+            self._again.extendleft(element for element, _ in reversed(calls))
+            raise
+        self._under_way.extend(calls)
+        if calls:
+            self._note((time.perf_counter() - began_s) * threads / len(calls), len(calls))
 
     @property
     def _quick(self) -> bool:
@@ -281,16 +313,16 @@ class ParallelMap(Stage):
         """A call that is done."""
         began_s = time.perf_counter()
         call: Pending[Element] = Pending()
-        try:
-            call.settle(self._function.one(element, self.run.scope))
-        except errors.OpError as error:
-            call.settle_error(error)
-        took_s = time.perf_counter() - began_s
-        self._called += 1
-        if self._called > 1:  # the first one plans the function
-            share = max(1 / _CALLS_OF_MEAN, 1 / (self._called - 1))
-            self._took_s += (took_s - self._took_s) * share
+        self._function.settle(element, call, self.run.scope)
+        self._note(time.perf_counter() - began_s)
         return call
+
+    def _note(self, took_s: float, calls: int = 1) -> None:
+        """So long took a call of late."""
+        self._called += calls
+        if self._called > 1:  # the first one plans the function
+            share = min(1.0, max(calls / _CALLS_OF_MEAN, calls / (self._called - 1)))
+            self._took_s += (took_s - self._took_s) * share
 
     def _next(self) -> Element | None:
         """The next element of the source; None if there is none, or none now."""

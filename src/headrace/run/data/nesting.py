@@ -36,7 +36,7 @@ class Nested(Stage):
         self, run: Iteration, source: Stage, function: Function, dataset_of: DatasetOf
     ) -> None:
         super().__init__(run, source)
-        self._function = function.anew()
+        self._function = function.anew(run)
         self._call = Calling(run, self._function)
         self._dataset_of = dataset_of
         self._element: Element | None = None  # taken, and not open yet

@@ -22,8 +22,8 @@ from headrace.codec import protos as pb
 from headrace.codec.tensors import decode, encode
 from headrace.run.data.chunks import Chunk
 from headrace.run.data.grouping import Elements
+from headrace.run.data.held import Held
 from headrace.run.data.stage import Dataset, Iteration, Origin, Part, Position, Stage
-from headrace.run.data.windowing import Held
 
 _FORMAT: Final = b"headrace.position.1"
 _LENGTH: Final = struct.Struct("<Q")

@@ -80,9 +80,21 @@ class Iteration:
     stateful: nodes of functions that remember something, for people.  functions: of its stages, by their names.
     root: the dataset that is iterated, once there is one.
     stats: what stages that measure tell, if anybody wants to know.
+    remembering: of functions whose nodes remember what they have drawn, those that the whole pass calls: a stage that
+    begins again, as with every epoch of a repeat, goes on where it was.
     """
 
-    __slots__ = ("check", "files", "functions", "root", "scope", "stateful", "stats", "threads")
+    __slots__ = (
+        "check",
+        "files",
+        "functions",
+        "remembering",
+        "root",
+        "scope",
+        "stateful",
+        "stats",
+        "threads",
+    )
 
     def __init__(
         self,
@@ -97,6 +109,7 @@ class Iteration:
         self.threads = threads
         self.stateful: set[str] = set()
         self.functions: dict[str, ElementFunction] = {}
+        self.remembering: dict[Any, Any] = {}
         self.root: Dataset | None = None
         self.stats: Stats | None = None
 
@@ -104,7 +117,7 @@ class Iteration:
         """The same for stages whose measures `stats` wants."""
         made = Iteration(self.files, self.check, self.scope, self.threads)
         made.stateful, made.functions, made.stats = self.stateful, self.functions, stats
-        made.root = self.root
+        made.root, made.remembering = self.root, self.remembering
         return made
 
     def within(self, scope: Scope) -> Iteration:
@@ -116,7 +129,7 @@ class Iteration:
 
         made = Iteration(self.files, check, scope, self.threads)
         made.stateful, made.functions, made.stats = self.stateful, self.functions, self.stats
-        made.root = self.root
+        made.root, made.remembering = self.root, self.remembering
         return made
 
 

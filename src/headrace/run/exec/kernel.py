@@ -55,7 +55,8 @@ class CallableFunction(Protocol):
     """A function of the graph, as kernels call it; see `plan.functions`.
 
     inputs, outputs: (dtype, static shape) of each.  keeps: whether it remembers something between calls.
-    waits: whether it may have to wait, or runs what is the user's.
+    waits: whether it may have to wait, or runs what is the user's.  lets_others_run: whether other threads have the
+    interpreter for a good part of it.
     """
 
     name: str
@@ -64,6 +65,7 @@ class CallableFunction(Protocol):
     keeps: bool
     remembering: set[str]
     waits: bool
+    lets_others_run: bool
 
     def anew(self) -> CallableFunction:
         """One that remembers nothing yet."""
