@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -121,9 +122,11 @@ def kept(cluster: Cluster) -> Queue:
     return found
 
 
-def until(condition: Callable[[], object]) -> None:
+def until(condition: Callable[[], object], within_s: float = WITHIN_S) -> None:
+    """Wait for it; fails if it does not come."""
+    deadline_s = time.monotonic() + within_s
     while not condition():
-        pass
+        assert time.monotonic() < deadline_s
 
 
 def keeps_busy(session: tf.Session, step: Any, enough: threading.Event) -> None:
@@ -220,12 +223,22 @@ class Waits:
         self.session = tf.Session(self.target)
         self.session.run(self.variable.initializer)
         self.error: BaseException | None = None
-        self._enough = threading.Event()
+        self._enough, self._settled = threading.Event(), threading.Event()
         self._clients = Threads(self.target)
         self._clients.start(lambda own: self._keep_busy(own))
         self._clients.start(self._take)
         self.own: tf.Session | None = None
-        until(lambda: waited and kept(cluster)._dequeues)
+        self._waits_without_thread(cluster)
+
+    def _waits_without_thread(self, cluster: Cluster) -> None:
+        """Which it does unless the other client happened to pause: then it gets an element, and tries again."""
+        multiplexer = shell_of(cluster).multiplexer
+        while not self._settled.is_set():
+            try:
+                until(lambda: multiplexer._waiting and kept(cluster)._dequeues, within_s=1.0)
+                self._settled.set()
+            except AssertionError:
+                self.session.run(self.one)
 
     def _keep_busy(self, own: tf.Session) -> None:
         with contextlib.suppress(tf.errors.OpError):
@@ -238,6 +251,8 @@ class Waits:
         self.own = own
         try:
             own.run(self.get)
+            while not self._settled.is_set():
+                own.run(self.get)
         except tf.errors.OpError as error:
             self.error = error
 

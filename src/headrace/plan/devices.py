@@ -152,7 +152,7 @@ def kernel_of(op: Operation) -> ArrayKernel | StateKernel | None:
 def array_kernel(op: Operation) -> ArrayKernel | None:
     """The array kernel of a node, if it has one for its dtype."""
     kernel = array_kernels().get(op.type)
-    if kernel is None or (kernel.of_values and any(each.dtype._is_ref_dtype for each in op.inputs)):
+    if kernel is None or (kernel.passes and any(each.dtype._is_ref_dtype for each in op.inputs)):
         return None
     if kernel.reals:
         count = len(op.inputs)
@@ -217,6 +217,8 @@ def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
     """As `kernel_on`, of arrays of the host, which it gives, too."""
     kernel, count = kernel_of(op), len(op.inputs)
     assert kernel is not None
+    if isinstance(kernel, ArrayKernel) and kernel.passes and op.spec is not None:
+        return bound_kernel(op, op.spec)
     stays = [kernel.on_host(place, count) for place in range(count)]
     there = kernel_on(op, device)
     assert op.spec is not None

@@ -41,7 +41,8 @@ class ArrayKernel:
     host: places of inputs that stay in the host's memory, such as shapes and axes; -1 is the last one.  reals: it is
     for floating point numbers alone; others are computed on the host.  alone: it is no part of the programs that XLA
     makes of steps for processors, where NumPy's is quicker.  attrs: those that it takes, where its parameters do not
-    say so.  with_jax: what stands in for it where `xp` is jax.numpy.  of_values: references are the host's to pass on.
+    say so.  with_jax: what stands in for it where `xp` is jax.numpy.  passes: it computes nothing, so that references,
+    and what is with the host anyway, are the host's to pass on.
     """
 
     def __init__(
@@ -51,13 +52,13 @@ class ArrayKernel:
         reals: bool,
         alone: bool,
         attrs: Sequence[str],
-        of_values: bool = False,
+        passes: bool = False,
     ) -> None:
         self.function = function
         self.host = frozenset(host)
         self.reals = reals
-        self.alone = alone
-        self.of_values = of_values
+        self.alone = alone or passes
+        self.passes = passes
         self.attrs = tuple(attrs)
         self.with_jax: Callable[..., Any] | None = None
 
@@ -161,7 +162,7 @@ def arrays(
     alike: bool = False,
     alone: bool = False,
     attrs: Sequence[str] = (),
-    of_values: bool = False,
+    passes: bool = False,
 ) -> Callable[[F], F]:
     """Decorator: the array kernel of ops; see `ArrayKernel`.  alike: of inputs of one shape alone."""
 
@@ -170,7 +171,7 @@ def arrays(
         for name in names:
             assert name not in _kernels, f"op {name} has two array kernels"
             taken = attrs or _keywords(kernel)
-            _kernels[name] = ArrayKernel(kernel, host, reals, alone, taken, of_values)
+            _kernels[name] = ArrayKernel(kernel, host, reals, alone, taken, passes)
         return function
 
     return decorate
