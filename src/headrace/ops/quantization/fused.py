@@ -119,7 +119,7 @@ def _shapes(requantizes: bool, by_channel: bool) -> Callable[[ShapeContext], lis
         if requantizes:
             scalar_ends(c, "min_freezed_output", "max_freezed_output")
             return with_range(whole)
-        return [whole, low, high]
+        return [whole, high if "WithBias" in c.op.type else low, high]
 
     return shapes
 
