@@ -91,7 +91,7 @@ def test_a_factor_that_the_loop_changes_is_read_in_each_iteration() -> None:
         by_hand += np.float32(1e-3)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        assert np.allclose(session.run(looped, {begin: given}), state, rtol=1e-4)
+        assert np.allclose(session.run(looped, {begin: given}), state, rtol=1e-4, atol=1e-4)
         assert np.allclose(session.run(weights), by_hand)
 
 
@@ -110,7 +110,7 @@ def test_the_next_step_sees_what_an_optimizer_has_made_of_a_factor() -> None:
     for _ in range(10):
         state = np.tanh(state @ by_hand.T)
     assert not np.array_equal(first, second)
-    assert np.allclose(second, state, rtol=1e-4)
+    assert np.allclose(second, state, rtol=1e-4, atol=1e-4)
 
 
 def products(x: Any, y: Any, count: int = 5) -> Any:
