@@ -93,10 +93,13 @@ def measure(store: Store, work: Work, seconds: float) -> Figures:
     with ExitStack() as stack:
         address, pid = stack.enter_context(store.serve())
         command = [store.python(), "-m", "benchmarks.neighbours.client", store.name, address]
-        clients = [stack.enter_context(process([*command, kind])) for kind in work.clients]
-        for client in clients:
-            if (word := client.first_line(WITHIN_S)) != "ready":
-                raise ProcessFailed(f"{store.name}: a client said {word!r}")
+        clients = []
+        for kinds in (work.clients[:1], work.clients[1:]):  # the first one begins what all share
+            started = [stack.enter_context(process([*command, kind])) for kind in kinds]
+            for client in started:
+                if (word := client.first_line(WITHIN_S)) != "ready":
+                    raise ProcessFailed(f"{store.name}: a client said {word!r}")
+            clients += started
         count, made = CALIBRATION, 0
         while True:
             before = cpu_s(pid)
