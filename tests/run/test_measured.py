@@ -123,3 +123,27 @@ def test_a_step_is_measured_once_a_machine(takes_s: float, pays: bool) -> None:
     assert len(made) == 1
     assert runs_until_decided() == (AFTER + 1 if pays else AFTER) < first
     assert len(made) == (2 if pays else 1)  # what does not pay is not even made
+
+
+def test_a_user_without_a_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (measured.SETTING, "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(
+        os.path, "expanduser", lambda path: path
+    )  # as where nobody is known by that number
+    assert measured.folder() is None
+
+
+def test_where_processors_cannot_be_asked_for_one_by_one_they_are_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As on macOS."""
+    monkeypatch.setenv(measured.SETTING, str(tmp_path))
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    measured._machine.cache_clear()
+    try:
+        kept = measured.Measured(lambda: "a step")
+        kept.note([(2, 3)], True)
+        assert kept.recall([(2, 3)]) is True
+    finally:
+        measured._machine.cache_clear()

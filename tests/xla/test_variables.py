@@ -14,6 +14,8 @@ import headrace as tf
 from headrace.run.devices.device import Device
 from headrace.run.devices.table import of_name
 from tests.plan.test_device_variables import OPTIMIZERS
+from tests.support import embedding_program
+from tests.support.embedding_program import trained
 
 GPU, CPU = "/device:GPU:0", "/device:CPU:0"
 ROWS = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
@@ -24,11 +26,6 @@ KINDS = pytest.mark.parametrize("handles", [False, True], ids=["references", "ha
 def gpu() -> Iterator[Device]:
     with tf.Graph().as_default():
         yield of_name(GPU)
-
-
-def copied(device: Device) -> int:
-    """How many bytes went there and came from there."""
-    return device.transfers["put bytes"] + device.transfers["got bytes"]
 
 
 def moved(gpu: Device) -> tuple[int, int]:
@@ -129,35 +126,11 @@ def test_bfloat16_and_half_live_there_too(gpu: Device) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("name", ["SGD", "momentum", "Adagrad", "Adam"])
+@pytest.mark.parametrize("name", embedding_program.OPTIMIZERS)
 def test_rows_of_an_embedding_are_updated_where_it_is(
     gpu: Device, name: str, handles: bool
 ) -> None:
-    """What is copied are ids and a few rows; the table of 4,000 numbers stays, and so do its slots."""
-    make = {
-        "SGD": lambda: tf.train.GradientDescentOptimizer(0.1),
-        "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
-        "Adagrad": lambda: tf.train.AdagradOptimizer(0.1),
-        "Adam": lambda: tf.train.AdamOptimizer(0.1),
-    }
-    start = np.linspace(-1, 1, 4000, dtype=np.float32).reshape(1000, 4)
-
-    def table_after(device: str) -> Any:
-        with tf.Graph().as_default(), tf.device(device):
-            table = tf.Variable(start, use_resource=handles)
-            ids = tf.placeholder(tf.int32, [6])
-            rows = tf.nn.embedding_lookup(table, ids)
-            loss = tf.reduce_sum(tf.square(rows - 0.25))
-            with tf.device(None):
-                train = make[name]().minimize(loss)
-            with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
-                session.run(tf.global_variables_initializer())
-                for n in range(4):
-                    session.run(train, {ids: [3, 999, 3, 0, 17 + n, 3]})
-                    if not n:
-                        before = copied(gpu)
-                if device == GPU:
-                    assert copied(gpu) - before < 3 * 2000
-                return session.run(table)
-
-    np.testing.assert_allclose(table_after(GPU), table_after(CPU), 1e-4, 1e-5)
+    """What is copied are ids and a few rows; the table of 16,000 bytes stays, and so do its slots."""
+    table, copied = trained(GPU, gpu, name, handles)
+    assert copied < 3 * 2000
+    np.testing.assert_allclose(table, trained(CPU, gpu, name, handles)[0], 1e-4, 1e-5)

@@ -217,11 +217,11 @@ def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
     """As `kernel_on`, of arrays of the host, which it gives, too."""
     kernel, count = kernel_of(op), len(op.inputs)
     assert kernel is not None
-    if isinstance(kernel, ArrayKernel) and kernel.passes and op.spec is not None:
+    assert op.spec is not None
+    if isinstance(kernel, ArrayKernel) and kernel.passes:
         return bound_kernel(op, op.spec)
     stays = [kernel.on_host(place, count) for place in range(count)]
     there = kernel_on(op, device)
-    assert op.spec is not None
     single, stay = op.spec.single_output, kernel.stays(0)
 
     def run(*inputs: Any) -> Any:

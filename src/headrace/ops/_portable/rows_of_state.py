@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.ops._portable.scattering import belongs, sum_of_lines
-from headrace.ops._portable.table import UPDATE, check, of_state, require
+from headrace.ops._portable.table import UPDATE, check, is_jax, of_state, require
 
 # -- rows -------------------------------------------------------------------------------------------------------------
 
@@ -48,14 +48,14 @@ def _sums(xp: Any, var: Any, lines: Any, rows: Any) -> Any:
 
 
 def _plus(xp: Any, var: Any, lines: Any, rows: Any) -> Any:
-    if hasattr(var, "at"):  # JAX's
+    if is_jax(xp):
         return var.at[lines].add(rows)
     return var + _sums(xp, var, lines, rows)
 
 
 def _with(xp: Any, var: Any, lines: Any, rows: Any) -> Any:
     """`var` with other rows, which are named once each."""
-    if hasattr(var, "at"):
+    if is_jax(xp):
         return var.at[lines].set(rows)
     is_row = belongs(xp, lines, var.shape[0])
     named = xp.reshape(xp.any(is_row, axis=1), (var.shape[0], *(1,) * (var.ndim - 1)))

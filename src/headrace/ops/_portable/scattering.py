@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.ops._portable.table import arrays, check, device_of, require, with_jax
+from headrace.ops._portable.table import arrays, check, device_of, is_jax, require
 from headrace.ops._portable.windows import apart, padded
 from headrace.ops.array.slicing import slice_index
 
@@ -101,17 +101,17 @@ def belongs(xp: Any, lines: Any, count: int) -> Any:
 
 def sum_of_lines(xp: Any, values: Any, lines: Any, count: int) -> Any:
     """[count, m], of values [n, m]: each is added to its line; those whose line is negative are left out."""
+    if is_jax(xp):
+        kept = xp.where(lines < 0, count, lines)
+        return xp.zeros((count, values.shape[1]), values.dtype).at[kept].add(values, mode="drop")
     is_there = xp.expand_dims(belongs(xp, lines, count), axis=2)
     every = xp.expand_dims(values, axis=0)
     return xp.sum(xp.where(is_there, every, xp.zeros_like(every)), axis=1, dtype=values.dtype)
 
 
-def _sum_by_jax(xp: Any, values: Any, lines: Any, count: int) -> Any:
-    kept = xp.where(lines < 0, count, lines)
-    return xp.zeros((count, values.shape[1]), values.dtype).at[kept].add(values, mode="drop")
-
-
-def _scatter(xp: Any, indices: Any, updates: Any, shape: Any, attrs: Any, add: Any) -> Any:
+@arrays("ScatterNd", host=(2,), attrs=("bad_indices_policy",))
+def _scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any, **attrs: Any) -> Any:
+    check(xp.isdtype(updates.dtype, "numeric"))
     sizes = tuple([int(size) for size in shape])
     check(_is_usual(attrs) and indices.ndim > 0 and min(sizes, default=0) > 0)
     deep = indices.shape[-1]
@@ -120,38 +120,15 @@ def _scatter(xp: Any, indices: Any, updates: Any, shape: Any, attrs: Any, add: A
     check(math.prod(updates.shape) > 0)
     lines = xp.reshape(_lines(xp, indices, sizes[:deep]), (-1,))
     values = xp.reshape(updates, (lines.shape[0], -1))
-    return xp.reshape(add(xp, values, lines, math.prod(sizes[:deep])), sizes)
+    return xp.reshape(sum_of_lines(xp, values, lines, math.prod(sizes[:deep])), sizes)
 
 
-_POLICY = ("bad_indices_policy",)
-
-
-@arrays("ScatterNd", host=(2,), attrs=_POLICY)
-def _scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any, **attrs: Any) -> Any:
-    check(xp.isdtype(updates.dtype, "real floating"))
-    return _scatter(xp, indices, updates, shape, attrs, sum_of_lines)
-
-
-@with_jax("ScatterNd")
-def _scatter_nd_by_jax(xp: Any, indices: Any, updates: Any, shape: Any, **attrs: Any) -> Any:
-    check(xp.isdtype(updates.dtype, "numeric"))
-    return _scatter(xp, indices, updates, shape, attrs, _sum_by_jax)
-
-
-def _segments(xp: Any, data: Any, ids: Any, count: Any, add: Any) -> Any:
+@arrays("UnsortedSegmentSum", host=(2,), reals=True)
+def _segment_sum(xp: Any, data: Any, ids: Any, count: Any) -> Any:
     many = int(count)
     check(data.shape[: ids.ndim] == ids.shape and many > 0 and math.prod(data.shape) > 0)
     lines = xp.reshape(ids, (-1,))
     require(xp, lines < many, f"not all below {many}")
     values = xp.reshape(data, (lines.shape[0], -1))
-    return xp.reshape(add(xp, values, lines, many), (many, *data.shape[ids.ndim :]))
-
-
-@arrays("UnsortedSegmentSum", host=(2,), reals=True)
-def _segment_sum(xp: Any, data: Any, ids: Any, count: Any) -> Any:
-    return _segments(xp, data, ids, count, sum_of_lines)
-
-
-@with_jax("UnsortedSegmentSum")
-def _segment_sum_by_jax(xp: Any, data: Any, ids: Any, count: Any) -> Any:
-    return _segments(xp, data, ids, count, _sum_by_jax)
+    found = sum_of_lines(xp, values, lines, many)
+    return xp.reshape(found, (many, *data.shape[ids.ndim :]))

@@ -59,14 +59,19 @@ class ArrayKernel:
         self.reals = reals
         self.alone = alone or passes
         self.passes = passes
-        self.attrs = tuple(attrs)
+        self._attrs = tuple(attrs)
         self.with_jax: Callable[..., Any] | None = None
+
+    @cached_property
+    def attrs(self) -> tuple[str, ...]:
+        """Names of the attrs that it takes."""
+        function = self.function or self.with_jax
+        assert function is not None
+        return self._attrs or _keywords(function)
 
     def function_for(self, xp: Any) -> Callable[..., Any] | None:
         """That of (xp, inputs…) for such a namespace; None if it has none."""
-        if self.with_jax is not None and getattr(xp, "__name__", "") == "jax.numpy":
-            return self.with_jax
-        return self.function
+        return self.with_jax if self.with_jax is not None and is_jax(xp) else self.function
 
     def on_host(self, place: int, count: int) -> bool:
         """Whether the input at a place, of so many, stays with the host."""
@@ -151,6 +156,11 @@ def tracing() -> Iterator[list[Any]]:
         _required.reset(token)
 
 
+def is_jax(xp: Any) -> bool:
+    """Whether a namespace is jax.numpy, whose arrays have more than the standard asks for."""
+    return getattr(xp, "__name__", "") == "jax.numpy"
+
+
 _lock = threading.Lock()
 _loaded = False
 
@@ -170,8 +180,7 @@ def arrays(
         kernel = _of_alike(function) if alike else function
         for name in names:
             assert name not in _kernels, f"op {name} has two array kernels"
-            taken = attrs or _keywords(kernel)
-            _kernels[name] = ArrayKernel(kernel, host, reals, alone, taken, passes)
+            _kernels[name] = ArrayKernel(kernel, host, reals, alone, attrs, passes)
         return function
 
     return decorate
@@ -194,7 +203,7 @@ def of_jax(*names: str, host: Iterable[int] = (), reals: bool = True) -> Callabl
     def decorate(function: F) -> F:
         for name in names:
             assert name not in _kernels, f"op {name} has two array kernels"
-            _kernels[name] = ArrayKernel(None, host, reals, True, _keywords(function))
+            _kernels[name] = ArrayKernel(None, host, reals, True, ())
         return with_jax(*names)(function)
 
     return decorate

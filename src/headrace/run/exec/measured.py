@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.run.exec.worker_pool import processors
+
 SETTING: Final = "HEADRACE_MEASURED"
 MOST: Final = 4096
 _OF_USE_S: Final = 30 * 86400.0
@@ -69,8 +71,10 @@ def folder() -> Path | None:
     if said:
         return Path(said) / _machine()
     cached = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(cached) if os.path.isabs(cached) else Path(os.path.expanduser("~/.cache"))
-    return root / "headrace" / "measured" / _machine()
+    root = cached if os.path.isabs(cached) else os.path.expanduser("~/.cache")
+    if not os.path.isabs(root):  # a user without a home
+        return None
+    return Path(root) / "headrace" / "measured" / _machine()
 
 
 @cache
@@ -78,7 +82,7 @@ def _machine() -> str:
     """What figures of one machine depend on."""
     from importlib.metadata import PackageNotFoundError, version  # which few processes need
 
-    known = [_processor(), str(len(os.sched_getaffinity(0)))]
+    known = [_processor(), str(processors())]
     for package in ("headrace", "numpy", "jax", "jaxlib"):
         try:
             known.append(version(package))
