@@ -1,11 +1,11 @@
 """`python -m benchmarks.watching [WORK ...]`: what being watched costs a busy cluster, in its servers' processor time.
 
-Two clusters of a ps and a worker do the same work at the same time; one of them is watched, by `headrace top` or by an
-open page of `headrace dashboard`, which look once a second.  After half of the time they change places.  Counted is
-what processors did for the servers, for each step: whatever else the machine does concerns both alike.  The cost is the
-mean of both halves.  Tasks go on counting steps for a while when nobody looks any more, so they are left alone between.
-Two clusters at the same work differ by a hundredth or two, so the looks are counted by themselves, too: what servers
-take whose clients are gone, watched and left alone, as a share of what they take at work.
+A cluster of a ps and a worker is at work.  By turns of a second it is watched and not: at the beginning of a watched
+turn comes the one look that `headrace top` and an open page take in a second, and until its end tasks count their
+steps.  Counted is what processors did for the servers, for each step; each watched turn is compared with the one beside
+it, so that nothing else a machine does weighs on one more than on the other, and the cost is the mean of the pairs,
+with its standard error.  Then `headrace top` and the page themselves watch the cluster when its clients are gone: what
+that takes of the servers, as a share of what they take at work.
 Exit code: 0, 1 if a measurement failed or a cost is above --most, 2 on wrong arguments, 130 after Ctrl-C.
 """
 
@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
+import statistics
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from benchmarks import machine, mlp
 from benchmarks.libraries import HEADRACE
 from benchmarks.lifeline import end_with_stdin
 from benchmarks.processes import ROOT, ProcessFailed, Servers, cluster, process
+from headrace.tools.inspection.snapshot import Observer
 
 JOBS = {"ps": 1, "worker": 1}
 SETTLE_S = 16.0  # longer than tasks count steps for nobody
@@ -81,9 +81,8 @@ def client(work: str, target: str, first: str) -> None:
 
 
 def cpu_s(pid: int) -> float:
-    """Seconds of processor of a process since it began.  Source: proc(5) stat."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds of processor of a process since it began.  Source: clock_getcpuclockid(3), of all its threads."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 @dataclass
@@ -125,19 +124,18 @@ def busy(work: str, clients: int) -> Iterator[Busy]:
         yield Busy(servers, lambda: int(session.run(count)), at_work)
 
 
-def cost_of_a_step(clusters: Sequence[Busy], seconds: float) -> list[tuple[float, float]]:
-    """For each cluster at the same time: seconds of processor of a step, and steps a second.  Raises ProcessFailed."""
-    before = [(each.cpu_s(), each.steps()) for each in clusters]
-    begin = time.perf_counter()
-    threading.Event().wait(seconds)
-    after = [(each.cpu_s(), each.steps()) for each in clusters]
-    took_s = time.perf_counter() - begin
-    found = []
-    for (cpu_0, steps_0), (cpu_1, steps_1) in zip(before, after, strict=True):
-        if steps_1 <= steps_0:
-            raise ProcessFailed("the clients have made no step")
-        found.append(((cpu_1 - cpu_0) / (steps_1 - steps_0), (steps_1 - steps_0) / took_s))
-    return found
+def cost_of_a_step(
+    cluster: Busy, seconds: float, observer: Observer | None = None
+) -> tuple[float, float]:
+    """Seconds of processor of a step, and steps a second.  observer: looks once.  Raises ProcessFailed."""
+    cpu_s, steps, begin = cluster.cpu_s(), cluster.steps(), time.perf_counter()
+    if observer is not None:
+        observer.look(count_for_s=seconds)
+    threading.Event().wait(begin + seconds - time.perf_counter())
+    cpu_s, steps = cluster.cpu_s() - cpu_s, cluster.steps() - steps
+    if steps <= 0:
+        raise ProcessFailed("the clients have made no step")
+    return cpu_s / steps, steps / (time.perf_counter() - begin)
 
 
 def cost_of_looks(cluster: Busy, watcher: str, seconds: float, begin_s: float) -> float:
@@ -205,44 +203,53 @@ WATCHERS: dict[str, Callable[[str], AbstractContextManager[None]]] = {
 
 @dataclass(frozen=True)
 class Found:
-    """rate: steps a second of a cluster that nobody watches; step_s: their processor time.  costs: of each half.
+    """rate: steps a second of a cluster that nobody watches; step_s: their processor time.  costs: of each pair.
 
-    looks_s: of processor a second, for the looks alone.
+    looks_s: of processor a second, for the looks alone, by who took them.
     """
 
     rate: float
     step_s: float
     costs: Sequence[float]
-    looks_s: float
+    looks_s: Mapping[str, float]
 
     @property
     def cost(self) -> float:
         """More processor time, as a share."""
-        return math.exp(sum(math.log1p(each) for each in self.costs) / len(self.costs)) - 1
+        return math.expm1(statistics.fmean(map(math.log1p, self.costs)))
 
     @property
-    def looks(self) -> float:
+    def error(self) -> float:
+        """The standard error of the cost."""
+        return statistics.stdev(self.costs) / math.sqrt(len(self.costs))
+
+    def looks(self, watcher: str) -> float:
         """What the looks alone cost, as a share of what the steps do."""
-        return self.looks_s / (self.rate * self.step_s)
+        return self.looks_s[watcher] / (self.rate * self.step_s)
 
 
-def measure(work: str, watcher: str, clients: int, seconds: float, settle_s: float) -> Found:
-    """Both halves.  Raises ProcessFailed."""
-    costs, alone = [], []
-    with busy(work, clients) as one, busy(work, clients) as other:
-        clusters = [one, other]
-        for watched in range(2):
-            threading.Event().wait(settle_s)
-            with WATCHERS[watcher](clusters[watched].target):
-                found = cost_of_a_step(clusters, seconds / 2)
-            costs.append(found[watched][0] / found[1 - watched][0] - 1)
-            alone.append(found[1 - watched])
-        for each in clusters:
-            each.clients.close()
-        threading.Event().wait(settle_s)
-        looks_s = cost_of_looks(one, watcher, seconds / 2, min(settle_s, _BEGIN_S))
-    rates, steps_s = zip(*((rate, step_s) for step_s, rate in alone), strict=True)
-    return Found(sum(rates) / 2, sum(steps_s) / 2, costs, looks_s)
+def measure(work: str, watchers: Sequence[str], args: argparse.Namespace) -> Found:
+    """All of a work.  Raises ProcessFailed."""
+    alone, costs = [], []
+    with busy(work, args.clients) as cluster:
+        with Observer(cluster.target) as observer:
+            for pair in range(max(2, round(args.seconds / args.turn))):
+                turns = {}
+                for watched in (pair % 2 == 0, pair % 2 == 1):
+                    turns[watched] = cost_of_a_step(
+                        cluster, args.turn, observer if watched else None
+                    )
+                alone.append(turns[False])
+                costs.append(turns[True][0] / turns[False][0] - 1)
+        cluster.clients.close()
+        looks_s = {}
+        for watcher in watchers:
+            threading.Event().wait(args.settle)
+            looks_s[watcher] = cost_of_looks(
+                cluster, watcher, args.seconds / 3, min(args.settle, _BEGIN_S)
+            )
+    steps_s, rates = zip(*alone, strict=True)
+    return Found(statistics.fmean(rates), statistics.fmean(steps_s), costs, looks_s)
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -250,10 +257,16 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.watching", description=__doc__)
     add = parser.add_argument
     add("works", nargs="*", metavar="WORK", help=f"of {', '.join(WORKS)}; all without")
-    add("--seconds", type=float, default=60.0, help="of watching, both halves (default 60)")
-    add("--settle", type=float, default=SETTLE_S, help=f"before each (default {SETTLE_S:g})")
-    add("--clients", type=int, default=1, help="of each cluster (default 1)")
-    add("--by", choices=list(WATCHERS), action="append", help="who watches; each in turn without")
+    add("--seconds", type=float, default=60.0, help="of watching (default 60)")
+    add("--turn", type=float, default=1.0, help="seconds, watched or not (default 1)")
+    add(
+        "--settle",
+        type=float,
+        default=SETTLE_S,
+        help=f"before each who looks (default {SETTLE_S:g})",
+    )
+    add("--clients", type=int, default=1, help="of the cluster (default 1)")
+    add("--by", choices=list(WATCHERS), action="append", help="whose looks; each in turn without")
     add("--most", type=float, default=0.01, help="the share that it may cost (default 0.01)")
     found = parser.parse_args(argv)
     for name in found.works:
@@ -268,25 +281,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(machine.hardware())
     if warning := machine.busy():
         print(warning)
-    print(
-        f"{'work':<10} {'watched by':<10} {'steps/s':>9} {'CPU a step':>11} {'looks':>8} {'cost':>8}  of each half"
-    )
+    watchers = args.by or list(WATCHERS)
+    heads = "".join(f"{f'looks of {each}':>15}" for each in watchers)
+    print(f"{'work':<10}{'steps/s':>9}{'CPU a step':>12}{heads}{'cost':>9}")
     most = 0.0
     for work in args.works or WORKS:
-        for watcher in args.by or WATCHERS:
-            try:
-                found = measure(work, watcher, args.clients, args.seconds, args.settle)
-            except ProcessFailed as failed:
-                print(f"{work:<10} {watcher:<10} {failed}")
-                return 1
-            halves = ", ".join(f"{each:+.2%}" for each in found.costs)
-            cpu = f"{found.step_s * 1e6:.1f} µs"
-            figures = f"{cpu:>11} {found.looks:>8.2%} {found.cost:>+8.2%}"
-            print(
-                f"{work:<10} {watcher:<10} {found.rate:>9,.0f} {figures}  {halves}",
-                flush=True,
-            )
-            most = max(most, found.cost)
+        try:
+            found = measure(work, watchers, args)
+        except ProcessFailed as failed:
+            print(f"{work:<10}{failed}")
+            return 1
+        looks = "".join(f"{found.looks(each):>15.2%}" for each in watchers)
+        cpu = f"{found.step_s * 1e6:.1f} µs"
+        cost = f"{found.cost:>+9.2%} ± {found.error:.2%}"
+        print(f"{work:<10}{found.rate:>9,.0f}{cpu:>12}{looks}{cost}", flush=True)
+        most = max(most, found.cost)
     return int(most > args.most)
 
 
