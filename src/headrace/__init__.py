@@ -537,6 +537,7 @@ if TYPE_CHECKING:
         verify_tensor_all_finite,
     )
     from headrace.library.critical_sections import CriticalSection
+    from headrace.library.data.specs import OptionalSpec
     from headrace.library.image.framing import random_crop
     from headrace.library.nn.ctc import ctc_loss_v2
     from headrace.library.small_functions import (
@@ -558,7 +559,12 @@ if TYPE_CHECKING:
         sort,
     )
     from headrace.library.tensor_spec import TensorSpec, TypeSpec
-    from headrace.library.type_specs import IndexedSlicesSpec, RaggedTensorSpec, SparseTensorSpec
+    from headrace.library.type_specs import (
+        IndexedSlicesSpec,
+        RaggedTensorSpec,
+        SparseTensorSpec,
+        TensorArraySpec,
+    )
     from headrace.ops.array.ragged import (
         RaggedTensor,
     )
@@ -654,7 +660,8 @@ else:
                 "required_space_to_batch_paddings"
             ),
             "headrace.library.tensor_spec": "TensorSpec TypeSpec",
-            "headrace.library.type_specs": "IndexedSlicesSpec RaggedTensorSpec SparseTensorSpec",
+            "headrace.library.type_specs": "IndexedSlicesSpec RaggedTensorSpec SparseTensorSpec TensorArraySpec",
+            "headrace.library.data.specs": "OptionalSpec",
             "headrace.library.sorting": (
                 "argsort bincount confusion_matrix histogram_fixed_width "
                 "histogram_fixed_width_bins repeat searchsorted sort"
@@ -734,6 +741,7 @@ __all__ = [
     "OpError",
     "Operation",
     "OptimizerOptions",
+    "OptionalSpec",
     "PaddingFIFOQueue",
     "Print",
     "PriorityQueue",
@@ -757,6 +765,7 @@ __all__ = [
     "TFRecordReader",
     "Tensor",
     "TensorArray",
+    "TensorArraySpec",
     "TensorInfo",
     "TensorShape",
     "TensorSpec",

@@ -11,8 +11,9 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.graph.registry import get
+from headrace.library.data.specs import DatasetSpec
 from headrace.library.data.structured_functions import StructuredFunction
-from headrace.library.data.structures import DatasetSpec, TensorLeaf
+from headrace.library.data.structures import DatasetLeaf, TensorLeaf
 
 NUMBER = TensorLeaf(tf.int64, [])
 ELEMENTS: dict[str, Any] = {"output_types": [tf.int64], "output_shapes": [[]]}
@@ -74,7 +75,9 @@ def windows(op: str) -> Any:
         [],
         [],
         key_func=function(lambda x: x % 2),
-        reduce_func=function(lambda key, held: held.batch(2), NUMBER, DatasetSpec(NUMBER)),
+        reduce_func=function(
+            lambda key, held: held.batch(2), NUMBER, DatasetLeaf(DatasetSpec(NUMBER.spec))
+        ),
         window_size_func=function(lambda key: key + 2),
         output_types=[tf.int64],
         output_shapes=[[None]],

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         TextLineDataset,
         TFRecordDataset,
     )
+    from headrace.library.data.specs import DatasetSpec
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
@@ -40,6 +41,7 @@ else:
             ),
             "headrace.library.data.iterators": "Iterator",
             "headrace.library.data.options": "Options",
+            "headrace.library.data.specs": "DatasetSpec",
             "headrace.library.data.readers": "FixedLengthRecordDataset TextLineDataset TFRecordDataset",
         },
         _explaining(__name__),
@@ -47,6 +49,7 @@ else:
 
 __all__ = [
     "Dataset",
+    "DatasetSpec",
     "FixedLengthRecordDataset",
     "Iterator",
     "Options",

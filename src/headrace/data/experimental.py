@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
 from headrace.library.data.csv_files import CsvDataset
-from headrace.library.data.datasets import cardinality, get_single_element, get_structure
+from headrace.library.data.datasets import (
+    cardinality,
+    from_variant,
+    get_single_element,
+    get_structure,
+    to_variant,
+)
 from headrace.library.data.experimental import (
     AUTOTUNE,
     INFINITE_CARDINALITY,
@@ -40,6 +46,14 @@ from headrace.library.data.parsed_examples import parse_example_dataset
 from headrace.library.data.readers import SqlDataset
 from headrace.library.data.record_batches import make_batched_features_dataset, make_csv_dataset
 from headrace.library.data.resampling import rejection_resample
+from headrace.library.data.specs import DatasetSpec as DatasetStructure
+from headrace.library.data.specs import OptionalSpec as OptionalStructure
+from headrace.library.data.specs import (
+    RaggedTensorStructure,
+    SparseTensorStructure,
+    TensorArrayStructure,
+    TensorStructure,
+)
 from headrace.library.data.stats import StatsAggregator, bytes_produced_stats, latency_stats
 from headrace.library.data.transformations import (
     map_and_batch,
@@ -50,6 +64,7 @@ from headrace.library.data.transformations import (
     take_while,
 )
 from headrace.library.data.writers import TFRecordWriter
+from headrace.library.tensor_spec import TypeSpec as Structure
 from headrace.training.hooks.input_pipeline import CheckpointInputPipelineHook
 from headrace.training.saver.iterators import make_saveable_from_iterator
 
@@ -63,15 +78,22 @@ __all__ = [
     "CheckpointInputPipelineHook",
     "Counter",
     "CsvDataset",
+    "DatasetStructure",
     "DistributeOptions",
     "OptimizationOptions",
     "Optional",
+    "OptionalStructure",
+    "RaggedTensorStructure",
     "RandomDataset",
     "Reducer",
+    "SparseTensorStructure",
     "SqlDataset",
     "StatsAggregator",
     "StatsOptions",
+    "Structure",
     "TFRecordWriter",
+    "TensorArrayStructure",
+    "TensorStructure",
     "ThreadingOptions",
     "bucket_by_sequence_length",
     "bytes_produced_stats",
@@ -80,6 +102,7 @@ __all__ = [
     "copy_to_device",
     "dense_to_sparse_batch",
     "enumerate_dataset",
+    "from_variant",
     "get_next_as_optional",
     "get_single_element",
     "get_structure",
@@ -100,6 +123,7 @@ __all__ = [
     "scan",
     "shuffle_and_repeat",
     "take_while",
+    "to_variant",
     "unbatch",
     "unique",
 ]

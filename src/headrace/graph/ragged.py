@@ -112,6 +112,9 @@ class RaggedTensorValue(Ragged):
     def __repr__(self) -> str:
         return f"tf.RaggedTensorValue(values={self._values!r}, row_splits={self._row_splits!r})"
 
+    def __str__(self) -> str:
+        return f"<tf.RaggedTensorValue {self.to_list()}>"
+
 
 def is_ragged(value: Any) -> bool:
     """Whether it is ragged, or a list that has something ragged in it."""

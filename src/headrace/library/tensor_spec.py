@@ -28,6 +28,10 @@ class TypeSpec:
         """Of what values this is the specification."""
         raise NotImplementedError(f"{type(self).__name__}.value_type")
 
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        """Whether a value, or another specification, may be one of these."""
+        raise NotImplementedError(f"{type(self).__name__}.is_compatible_with")
+
     def _serialize(self) -> tuple[Any, ...]:
         raise NotImplementedError(f"{type(self).__name__}._serialize")
 
@@ -38,7 +42,7 @@ class TypeSpec:
         return hash((type(self).__name__, repr(self)))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(repr, self._serialize()))})"
+        return f"{type(self).__name__}{self._serialize()!r}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._serialize()

@@ -1,4 +1,4 @@
-"""`tf.SparseTensorSpec`, `tf.IndexedSlicesSpec`, `tf.RaggedTensorSpec`: what is known of values of parts.
+"""`tf.SparseTensorSpec`, `IndexedSlicesSpec`, `RaggedTensorSpec`, `TensorArraySpec`: what is known of values of parts.
 
 Called by: programs.  Threads: any; a specification does not change.
 Source: behaviour of TensorFlow, which the oracle shows
@@ -14,8 +14,9 @@ from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.library.tensor_spec import TensorSpec, TypeSpec
 from headrace.ops.array.ragged import RaggedTensor
+from headrace.ops.flow.tensor_array import TensorArray
 
-__all__ = ["IndexedSlicesSpec", "RaggedTensorSpec", "SparseTensorSpec"]
+__all__ = ["IndexedSlicesSpec", "RaggedTensorSpec", "SparseTensorSpec", "TensorArraySpec"]
 
 
 class _OfShape(TypeSpec):
@@ -227,3 +228,42 @@ class RaggedTensorSpec(_Told):
 
     def _of(self, value: Any) -> Any:
         return self.from_value(value) if isinstance(value, RaggedTensor) else None
+
+
+class TensorArraySpec(_OfShape):
+    """What the elements of a TensorArray are, and whether it grows and knows their shape by the first."""
+
+    __slots__ = ("_dynamic_size", "_infer_shape")
+
+    def __init__(
+        self,
+        element_shape: Any = None,
+        dtype: Any = dtypes.float32,
+        dynamic_size: bool = False,
+        infer_shape: bool = True,
+    ) -> None:
+        """element_shape: None if the rank is unknown."""
+        self._shape, self._dtype = TensorShape(element_shape), dtypes.as_dtype(dtype)
+        self._dynamic_size, self._infer_shape = dynamic_size, infer_shape
+
+    @property
+    def value_type(self) -> type:
+        """TensorArray."""
+        return TensorArray
+
+    @property
+    def _component_specs(self) -> list[TensorSpec]:
+        return [TensorSpec([], dtypes.variant)]
+
+    @classmethod
+    def from_value(cls, value: Any) -> TensorArraySpec:
+        """Of a TensorArray.  Raises TypeError for anything else."""
+        if not isinstance(value, TensorArray):
+            raise TypeError(f"Expected TensorArray, got {value!r}")
+        return cls(value.element_shape, value.dtype, value._dynamic_size, value._infer_shape)
+
+    def _rest(self) -> tuple[Any, ...]:
+        return self._dynamic_size, self._infer_shape
+
+    def _of(self, value: Any) -> Any:
+        return self.from_value(value) if isinstance(value, TensorArray) else None

@@ -20,13 +20,15 @@ from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
 from headrace.library.data.options import Options
+from headrace.library.data.specs import DatasetSpec
 from headrace.library.data.structures import (
-    DatasetSpec,
+    DatasetLeaf,
     OfElements,
     TensorLeaf,
     element_of,
     flat_shapes,
     flat_types,
+    from_specs,
     normalized,
     spec_of,
     tensors_of,
@@ -285,7 +287,19 @@ class Dataset(WithFunctions, OfElements):
             if leaf.shape.ndims == 0:
                 raise ValueError("Cannot unbatch an input with scalar components.")
         structure = nest.map_structure(lambda leaf: leaf.unbatched(), self._structure)
-        return self._like("UnbatchDataset", structure=structure)
+        return self._with_rows()._like("UnbatchDataset", structure=structure)
+
+    def _with_rows(self) -> Dataset:
+        """The same, where each tensor has a row for each row of what it stands for."""
+        leaves = nest.flatten(self._structure)
+        if all(isinstance(leaf, TensorLeaf) for leaf in leaves):
+            return self
+
+        def normalize(*element: Any) -> Any:
+            values = nest.flatten(element if type(self._structure) is tuple else element[0])
+            return tuple(leaf.rows(value) for leaf, value in zip(leaves, values, strict=True))
+
+        return self.map(normalize)
 
     def window(
         self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False
@@ -300,7 +314,9 @@ class Dataset(WithFunctions, OfElements):
             )
         ]
         drop = convert(drop_remainder, dtypes.bool, "drop_remainder")
-        structure = nest.map_structure(lambda leaf: DatasetSpec(leaf), self._structure)
+        structure = nest.map_structure(
+            lambda leaf: DatasetLeaf(DatasetSpec(leaf.spec)), self._structure
+        )
         return self._like("WindowDataset", *numbers, drop, structure=structure)
 
     # -- order and keeping --------------------------------------------------------------------
@@ -467,6 +483,19 @@ def get_structure(dataset_or_iterator: Any) -> Any:
             "`dataset_or_iterator` must be a `tf.data.Dataset` or tf.data.Iterator object, but got "
             f"{type(dataset_or_iterator)}."
         ) from None
+
+
+def to_variant(dataset: Dataset) -> Tensor:
+    """The dataset as a tensor, variant []."""
+    return dataset._as_variant_tensor()
+
+
+def from_variant(variant: Any, structure: Any) -> Dataset:
+    """The dataset that a variant [] is.  structure: of its elements, with a specification for each leaf.
+
+    Raises TypeError for what is no structure of specifications.
+    """
+    return Dataset(convert(variant, dtypes.variant), from_specs(structure))
 
 
 def get_single_element(dataset: Dataset) -> Any:

@@ -20,13 +20,20 @@ from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
 from headrace.library.data.datasets import Dataset
 from headrace.library.data.padding import shapes_of
+from headrace.library.data.specs import DatasetSpec
 from headrace.library.data.structured_functions import (
     StateFunction,
     StructuredFunction,
     dataset_given,
     scalar_of,
 )
-from headrace.library.data.structures import DatasetSpec, TensorLeaf, flat_shapes, flat_types
+from headrace.library.data.structures import (
+    DatasetLeaf,
+    TensorLeaf,
+    flat_shapes,
+    flat_types,
+    specs_of,
+)
 from headrace.ops.array.constants import constant
 from headrace.ops.flow.checks import assert_less
 from headrace.ops.math.reductions import reduce_min
@@ -80,8 +87,10 @@ def group_by_window(
     def apply(dataset: Dataset) -> Dataset:
         structure, key = dataset._structure, TensorLeaf(dtypes.int64, [])
         of_key = _keyed(_int64_of(key_func, "key_func_wrapper"), "key_func", user, structure)
-        of_window = StructuredFunction(reduce_func, user, (key, DatasetSpec(structure)))
-        inner = dataset_given(of_window, "reduce_func").element_spec
+        of_window = StructuredFunction(
+            reduce_func, user, (key, DatasetLeaf(DatasetSpec(specs_of(structure))))
+        )
+        inner = dataset_given(of_window, "reduce_func").elements
         sized = _int64_of(size_of, "window_size_func_wrapper")
         of_size = _keyed(sized, "window_size_func", user, key)
         made = get("GroupByWindowDataset")(
@@ -194,7 +203,7 @@ def bucket_by_sequence_length(
                 return grouped.batch(size, drop_remainder)
             filler = most(bucket_id) if pad_to_bucket_boundary else None
             given = grouped.output_shapes if padded_shapes is None else padded_shapes
-            structure = grouped.element_spec
+            structure = grouped._structure
             filled = [_filled(shape, filler) for shape in shapes_of(structure, given)]
             shapes = nest.pack_sequence_as(structure, filled)
             return grouped.padded_batch(size, shapes, padding_values, drop_remainder)

@@ -83,7 +83,7 @@ class Iterator(OfElements):
         nest.assert_same_structure(self.output_types, dataset.output_types)
         pairs = zip(nest.flatten(self._structure), nest.flatten(dataset._structure), strict=True)
         for mine, its in pairs:
-            if mine.legacy_class is not its.legacy_class and mine.legacy_class != its.legacy_class:
+            if mine.legacy[2] is not its.legacy[2] and mine.legacy[2] != its.legacy[2]:
                 raise TypeError(
                     f"Expected output classes {self.output_classes!r} but got dataset with output classes "
                     f"{dataset.output_classes!r}."

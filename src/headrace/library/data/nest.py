@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.base.nest import leaves_of, packed, parts_of
+from headrace.graph.ragged import RaggedTensorValue
 from headrace.graph.sparse import SparseTensorValue
 
 __all__ = [
@@ -25,7 +26,7 @@ __all__ = [
 
 def is_nested(structure: Any) -> bool:
     """Whether it is a structure, and no leaf."""
-    if isinstance(structure, SparseTensorValue):
+    if isinstance(structure, (SparseTensorValue, RaggedTensorValue)):
         return False
     return isinstance(structure, (tuple, Mapping)) or hasattr(type(structure), "__attrs_attrs__")
 

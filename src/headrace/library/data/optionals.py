@@ -17,8 +17,10 @@ from headrace.library.data.structures import (
     element_of,
     flat_shapes,
     flat_types,
+    from_specs,
     normalized,
     spec_of,
+    specs_of,
     tensors_of,
 )
 
@@ -36,12 +38,10 @@ class Optional:
     @property
     def value_structure(self) -> Any:
         """The structure of an element, with a specification for each leaf."""
-        return self._structure
+        return specs_of(self._structure)
 
-    @property
-    def element_spec(self) -> Any:
-        """The same, as TensorFlow 2 calls it."""
-        return self._structure
+    element_spec = value_structure
+    """The same, as TensorFlow 2 calls it."""
 
     def has_value(self, name: str | None = None) -> Tensor:
         """Whether there is an element, bool []."""
@@ -75,8 +75,11 @@ class Optional:
 
     @staticmethod
     def none_from_structure(value_structure: Any) -> Optional:
-        """One without an element, of the structure that `value_structure` of another says."""
-        return Optional(get("OptionalNone")(), value_structure)
+        """One without an element, of the structure that `value_structure` of another says, or specifications.
+
+        Raises TypeError for what is no structure of specifications.
+        """
+        return Optional(get("OptionalNone")(), from_specs(value_structure))
 
     empty = none_from_structure
     """The same, as TensorFlow 2 calls it."""
@@ -84,7 +87,7 @@ class Optional:
 
 def get_next_as_optional(iterator: Iterator) -> Optional:
     """The iterator's next element, or nothing at its end, where `get_next` would raise OutOfRangeError."""
-    structure = iterator.element_spec
+    structure = iterator._structure
     with colocate_with(iterator._iterator_resource):
         made = get("IteratorGetNextAsOptional")(
             iterator._iterator_resource,

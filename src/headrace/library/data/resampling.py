@@ -88,7 +88,7 @@ def rejection_resample(
 
 def _map(dataset: Dataset, map_func: Callable[..., Any]) -> Dataset:
     """As `Dataset.map`, with a node that says that there are as many elements as before."""
-    function = StructuredFunction(map_func, "Dataset.map()", dataset.element_spec)
+    function = StructuredFunction(map_func, "Dataset.map()", dataset._structure)
     return dataset._made("MapDataset", function, f=function.reference, preserve_cardinality=True)
 
 

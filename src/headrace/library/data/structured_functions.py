@@ -15,14 +15,14 @@ from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.func_graph import FuncGraph
 from headrace.graph.operation import Operation
-from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
 from headrace.library.data.structures import (
-    DatasetSpec,
+    DatasetLeaf,
     element_of,
     flat_shapes,
     flat_types,
+    of_tensors,
     spec_of,
     tensors_of,
 )
@@ -69,10 +69,9 @@ class StructuredFunction:
             returned = tuple(returned)
         leaves = []
         for number, leaf in enumerate(nest.flatten(returned)):
-            if isinstance(leaf, SparseTensorValue):
-                leaf = SparseTensor.from_value(leaf)
-            if isinstance(leaf, SparseTensor) or hasattr(leaf, "_variant_tensor"):
-                leaves.append(leaf)
+            made = of_tensors(leaf)
+            if made is not None:
+                leaves.append(made)
                 continue
             if leaf is None or isinstance(leaf, Operation):
                 raise self._unsupported(returned, func)
@@ -166,10 +165,10 @@ def _name_of(func: Callable[..., Any]) -> str:
     return name.replace("<", "").replace(">", "")
 
 
-def dataset_given(function: StructuredFunction, name: str) -> DatasetSpec:
+def dataset_given(function: StructuredFunction, name: str) -> DatasetLeaf:
     """What it gives, which is one dataset.  Raises TypeError."""
     found = function.structure
-    if not isinstance(found, DatasetSpec):
+    if not isinstance(found, DatasetLeaf):
         raise TypeError(
             f"The `{name}` argument must return a `Dataset` object. Got {found!r}: for tensors use map()"
         )

@@ -160,7 +160,7 @@ def drawn_from(
 
 def mapped_at_once(dataset: Dataset, map_func: Function) -> Dataset:
     """As `Dataset.map`, by a function that TensorFlow runs without handing it to other threads."""
-    function = StructuredFunction(map_func, "Dataset.map()", dataset.element_spec)
+    function = StructuredFunction(map_func, "Dataset.map()", dataset._structure)
     return dataset._made(
         "MapDataset",
         function,

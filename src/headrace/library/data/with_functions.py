@@ -139,7 +139,7 @@ class WithFunctions:
     def _nested(self, op: str, function: StructuredFunction, numbers: Any, **attrs: Any) -> Dataset:
         from headrace.library.data.datasets import Dataset
 
-        inner = dataset_given(function, "map_func").element_spec
+        inner = dataset_given(function, "map_func").elements
         made = get(op)(
             self._variant_tensor,
             list(function.captured),

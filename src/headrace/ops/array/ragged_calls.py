@@ -99,11 +99,10 @@ def ragged_constant(
             kind = dtypes.float32
         if kind is None and flat.dtype == np.int64:
             kind = dtypes.int32
-        return RaggedTensor.from_nested_row_splits(
-            constant(flat, kind, name="values"),
-            [constant(each) for each in value.nested_row_splits],
-            validate=False,
-        )
+        made: Any = constant(flat, kind, name="values")
+        for each in reversed(value.nested_row_splits):
+            made = RaggedTensor(made, constant(each))
+        return made
 
 
 def ragged_placeholder(

@@ -170,16 +170,18 @@ def ragged_tensor_from_variant_op(
 ) -> tuple[Any, ...]:
     """Row splits, from the outermost on, and values: all elements, each of input_ragged_rank, as one ragged tensor.
 
+    Where it is -1 and there is one dimension too many, the elements are parts of rows, all of one shape.
+
     Raises InvalidArgument (ranks, types, what is no ragged tensor, rows that do not fit together).
     """
     dims = np.ndim(encoded_ragged)
     rank = output_ragged_rank - dims if input_ragged_rank == -1 else input_ragged_rank
-    if rank < 0 or rank + dims != output_ragged_rank:
+    if rank < -1 or rank + dims != output_ragged_rank:
         raise errors.invalid_argument(
             "output_ragged_rank must be equal to input_ragged_rank + encoded_ragged.dims(); output_ragged_rank: "
             f"{output_ragged_rank} input_ragged_rank: {rank} encoded_ragged.dims(): {dims}"
         )
-    rows = _ragged(encoded_ragged, rank, Tvalues, Tsplits)
+    rows = _ragged(encoded_ragged, max(rank, 0), Tvalues, Tsplits)
     if not dims:
         return tuple(rows[0].values)
     splits: list[Array] = []
@@ -188,6 +190,8 @@ def ragged_tensor_from_variant_op(
     for at in range(1, dims):  # rows of these are equally long
         count *= sizes[at - 1]
         splits.append(np.arange(count + 1, dtype=Tsplits.np) * sizes[at])
+    if rank < 0:
+        return (*splits, _stacked(rows, Tvalues))
     lengths = [len(row.values[0]) - (1 if rank else 0) for row in rows]
     splits.append(_ends(lengths, Tsplits))
     for level in range(rank):
@@ -211,6 +215,14 @@ def _values(rows: list[RaggedRow], kind: DType) -> Array:
                 f"{text(parts[0].shape)}.  Shape at index {at}: {text(part.shape)}."
             )
     return np.concatenate(parts)
+
+
+def _stacked(rows: list[RaggedRow], kind: DType) -> Array:
+    parts = [row.values[-1] for row in rows]
+    if any(part.shape != parts[0].shape for part in parts):
+        shapes = ", ".join(sorted({text(part.shape) for part in parts}))
+        raise errors.invalid_argument(f"All flat_values must have one shape to be joined: {shapes}")
+    return np.stack(parts) if parts else np.empty(0, kind.np)
 
 
 @ragged_tensor_from_variant_op.gradient
