@@ -540,6 +540,7 @@ if TYPE_CHECKING:
     from headrace.library.data.specs import OptionalSpec
     from headrace.library.image.framing import random_crop
     from headrace.library.nn.ctc import ctc_loss_v2
+    from headrace.library.recompute import recompute_grad
     from headrace.library.small_functions import (
         grad_pass_through,
         hessians,
@@ -659,6 +660,7 @@ else:
                 "grad_pass_through hessians lbeta op_scope parallel_stack "
                 "required_space_to_batch_paddings"
             ),
+            "headrace.library.recompute": "recompute_grad",
             "headrace.library.tensor_spec": "TensorSpec TypeSpec",
             "headrace.library.type_specs": "IndexedSlicesSpec RaggedTensorSpec SparseTensorSpec TensorArraySpec",
             "headrace.library.data.specs": "OptionalSpec",
@@ -1111,6 +1113,7 @@ __all__ = [
     "real",
     "realdiv",
     "reciprocal",
+    "recompute_grad",
     "reduce_all",
     "reduce_any",
     "reduce_join",

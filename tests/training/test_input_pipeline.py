@@ -76,6 +76,14 @@ PIPELINES: dict[str, Callable[[str], Any]] = {
         Dataset.zip((Dataset.range(6).repeat(), tf.data.TextLineDataset(path).repeat(3)))
         .window(3).flat_map(lambda a, b: Dataset.zip((a.map(lambda x: -x), b)))
     ),
+    "ragged tensors": lambda path: (
+        Dataset.from_tensor_slices(tf.ragged.constant([[x] * (x % 3) for x in range(1, 22)]))
+        .shuffle(4, seed=1).batch(2).prefetch(2)
+    ),
+    "optionals": lambda path: (
+        Dataset.range(12).map(lambda x: tf.data.experimental.Optional.from_value((x, tf.ragged.range([x]))))
+        .shuffle(4, seed=1).map(lambda each: each.get_value()[1].values)
+    ),
     "datasets that a function gives": lambda path: (
         Dataset.range(8).map(lambda x: Dataset.range(x, x + 3)).flat_map(lambda each: each)
     ),
@@ -87,6 +95,8 @@ def plain(value: Any) -> Any:
     return (
         [plain(each) for each in value]
         if isinstance(value, tuple)
+        else value.to_list()
+        if isinstance(value, tf.ragged.RaggedTensorValue)
         else value.tolist()
         if hasattr(value, "tolist")
         else value

@@ -108,6 +108,12 @@ _STRATEGIES = (
     "one_device_strategy parameter_server_strategy reduce_util shared_variable_creator summary_op_util tpu_strategy "
     "tpu_values values"
 ).split()
+_OF_STRATEGIES = (
+    "CrossDeviceOps HierarchicalCopyAllReduce InputReplicationMode MirroredStrategy NcclAllReduce OneDeviceStrategy "
+    "ReduceOp ReductionToOneDevice ReplicaContext Strategy StrategyExtended experimental experimental_set_strategy "
+    "get_loss_reduction get_replica_context get_strategy"
+).split()
+_REPLICAS = "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer"
 _FILES = "read files: tf.TFRecordReader, tf.TextLineReader; what comes over the network is fed from a thread"
 _CONTRIB = {
     "cloud": _FILES,
@@ -259,14 +265,18 @@ ELSEWHERE: Final[dict[str, str]] = {
     "py_function": "its function gets eager tensors; use tf.py_func or tf.numpy_function, which pass arrays",
     "vectorized_map": "use tf.map_fn, or the operation on the whole batch",
     "GradientTape": _GRAPHS,
+    "LazyLoader": "import the module where it is needed",
+    "compat.v2": "programs of TensorFlow 2 are not run here; tf.compat.v1 and tf itself are the same",
+    "enable_v2_tensorshape": "dimensions are tf.Dimension, as TensorFlow 1.x has them: shape.as_list() gives numbers",
+    "layers.experimental": f"Keras is a library of its own; {_LAYERS}",
+    "random.experimental": "draw with tf.random_uniform and its kin, or tf.random.stateless_uniform",
+    "saved_model.experimental": "use tf.saved_model.simple_save",
     "Module": "use tf.variable_scope and tf.make_template",
-    "contrib.distribute": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
-    "distribute.Strategy": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
-    "distribute.MirroredStrategy": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
-    "distribute.experimental": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
+    "contrib.distribute": _REPLICAS,
+    **dict.fromkeys([f"distribute.{name}" for name in _OF_STRATEGIES], _REPLICAS),
     **dict.fromkeys(
         [f"python.distribute.{module}" for module in _STRATEGIES],
-        "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
+        _REPLICAS,
     ),
     "contrib.all_reduce": "reduce with tf.add_n; it needs no devices that are joined",
     "contrib.mpi_collectives": "use tf.train.Server, whose tasks send values to each other",

@@ -38,6 +38,7 @@ from headrace.library.data.grouping import (
 from headrace.library.data.optionals import Optional, get_next_as_optional
 from headrace.library.data.options import (
     DistributeOptions,
+    MapVectorizationOptions,
     OptimizationOptions,
     StatsOptions,
     ThreadingOptions,
@@ -80,6 +81,7 @@ __all__ = [
     "CsvDataset",
     "DatasetStructure",
     "DistributeOptions",
+    "MapVectorizationOptions",
     "OptimizationOptions",
     "Optional",
     "OptionalStructure",

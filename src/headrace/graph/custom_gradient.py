@@ -54,23 +54,30 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
                 f"not {answer!r:.80}"
             )
         results, gradient = answer
-        variables = _variables_used(graph, before)
+        variables, references = variables_used(graph, before)
+        if references:
+            raise TypeError(
+                "All variables used by a function wrapped with @custom_gradient must be `ResourceVariable`s, "
+                f"and {references[0].name} is trainable and none; pass it as an argument instead, or its "
+                "gradient would be lost; or make it with use_resource=True"
+            )
         _check_signature(gradient, variables)
         several = isinstance(results, (list, tuple))
         flat = [convert(item) for item in (results if several else [results])]
-        passed = _passed_through(graph, flat, tensors, variables, gradient)
+        passed = passed_through(graph, flat, tensors, variables, gradient)
         return type(results)(passed) if several else passed[0]
 
     return wrapped
 
 
-def _passed_through(
+def passed_through(
     graph: Graph,
     results: list[Tensor],
     args: list[Tensor],
     variables: list[Any],
     gradient: Callable[..., Any],
 ) -> list[Tensor]:
+    """The results, whose gradients are `gradient`'s, with regard to arguments and variables."""
     name = f"CustomGradient-{next(_numbers)}"
 
     @RegisterGradient(name)
@@ -100,8 +107,8 @@ def _listed(grads: Any) -> list[Any]:
     return list(grads) if isinstance(grads, (list, tuple)) else [grads]
 
 
-def _variables_used(graph: Graph, before: int) -> list[Any]:
-    """The trainable resource variables that nodes made since then read.  Raises TypeError on a reference variable."""
+def variables_used(graph: Graph, before: int) -> tuple[list[Any], list[Any]]:
+    """The trainable resource variables, and the reference variables, that nodes made since then read."""
     resources, owners = {}, {}
     for variable in graph.get_collection(GraphKeys.TRAINABLE_VARIABLES):
         handle = handle_of(variable)
@@ -109,19 +116,16 @@ def _variables_used(graph: Graph, before: int) -> list[Any]:
             resources[handle] = variable
         else:
             owners[variable._ref()] = owners[variable.value()] = variable
-    used = {}
+    used, references = {}, {}
     for op in graph.operations_since(before):
         for tensor in op.inputs:
             variable = resources.get(tensor)
             if variable is not None and op is not variable._as_graph_element().op and _reads(op):
                 used[tensor] = variable
-            if tensor in owners and op is not owners[tensor].value().op:
-                raise TypeError(
-                    "All variables used by a function wrapped with @custom_gradient must be `ResourceVariable`s, "
-                    f"and {owners[tensor].name} is trainable and none; pass it as an argument instead, or its "
-                    "gradient would be lost; or make it with use_resource=True"
-                )
-    return list(used.values())
+            owner = owners.get(tensor)
+            if owner is not None and op is not owner.value().op:
+                references[owner._ref()] = owner
+    return list(used.values()), list(references.values())
 
 
 def _reads(op: Operation) -> bool:

@@ -19,7 +19,7 @@ from headrace.graph.tensor import Tensor
 from headrace.library.lookup import LookupInterface, like
 from headrace.training.saver.saveables import SaveableObject, SaveSpec
 
-__all__ = ["MutableDenseHashTable", "MutableHashTable"]
+__all__ = ["DenseHashTable", "MutableDenseHashTable", "MutableHashTable"]
 
 
 class _Saveable(SaveableObject):
@@ -190,3 +190,30 @@ class MutableDenseHashTable(_MutableTable):
     def erase(self, keys: Any, name: str | None = None) -> Operation:
         """As `remove`."""
         return self.remove(keys, name)
+
+
+class DenseHashTable(MutableDenseHashTable):
+    """`MutableDenseHashTable` of the graph alone, as `tf.lookup.experimental` has it."""
+
+    def __init__(
+        self,
+        key_dtype: Any,
+        value_dtype: Any,
+        default_value: Any,
+        empty_key: Any,
+        deleted_key: Any,
+        initial_num_buckets: int | None = None,
+        name: str = "MutableDenseHashTable",
+        checkpoint: bool = True,
+    ) -> None:
+        """As of `MutableDenseHashTable`, without a shared_name.  Raises ValueError."""
+        super().__init__(
+            key_dtype,
+            value_dtype,
+            default_value,
+            empty_key,
+            deleted_key,
+            initial_num_buckets,
+            name=name,
+            checkpoint=checkpoint,
+        )

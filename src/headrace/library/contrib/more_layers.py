@@ -7,7 +7,6 @@ transformation, 2016; A. Gomez et al., The reversible residual network, 2017; na
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from headrace.graph.convert import convert
 from headrace.graph.custom_gradient import custom_gradient
 from headrace.graph.names import add_to_collection
 from headrace.graph.tensor import Tensor
+from headrace.library import recompute
 from headrace.library.variables.initializers import constant_initializer
 from headrace.library.variables.variable_scope import get_variable, variable_scope
 from headrace.ops.array.shapes import reshape, transpose
@@ -196,10 +196,5 @@ def rev_block(
 
 
 def recompute_grad(fn: Any, use_data_dep: Any = None, tupleize_grads: bool = False) -> Any:
-    """The function itself: what it computes is kept for the gradient, which is the same as if it were computed anew."""
-
-    @functools.wraps(fn)
-    def called(*args: Any) -> Any:
-        return fn(*args)
-
-    return called
+    """As `tf.recompute_grad`; the other arguments are TensorFlow's, and change nothing."""
+    return recompute.recompute_grad(fn)

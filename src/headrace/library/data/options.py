@@ -53,8 +53,16 @@ class DistributeOptions(_Group):
     """`Options.experimental_distribute`."""
 
 
+class MapVectorizationOptions(_Group):
+    """`OptimizationOptions.map_vectorization`.  Nothing depends on it: a map sees for itself what is worth it."""
+
+
 class OptimizationOptions(_Group):
     """`Options.experimental_optimization`.  Nothing depends on it: stages find out by themselves what is worth it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map_vectorization = MapVectorizationOptions()
 
 
 class StatsOptions(_Group):

@@ -24,6 +24,7 @@ from headrace.run.data.chunks import Chunk
 from headrace.run.data.grouping import Elements
 from headrace.run.data.held import Held
 from headrace.run.data.stage import Dataset, Iteration, Origin, Part, Position, Stage
+from headrace.run.state.variants import Variant, arriving, as_array
 
 _FORMAT: Final = b"headrace.position.1"
 _LENGTH: Final = struct.Struct("<Q")
@@ -186,6 +187,8 @@ class _Writer:
             self._write_array(np.asarray(tree))
         elif isinstance(tree, Dataset):
             self._write_dataset(tree)
+        elif isinstance(tree, Variant):
+            self._write_variants(tree)
         else:
             raise _formless(f"a {type(tree).__name__}")
 
@@ -217,6 +220,10 @@ class _Writer:
         data = encode(array, dtypes.from_numpy(array.dtype)).SerializeToString()
         self.out.append(b"a" + _LENGTH.pack(len(data)) + data)
 
+    def _write_variants(self, value: Variant) -> None:
+        data = encode(as_array(value), dtypes.variant).SerializeToString()
+        self.out.append(b"v" + _LENGTH.pack(len(data)) + data)
+
 
 def _formless(what: str) -> errors.OpError:
     return errors.unimplemented(
@@ -243,23 +250,24 @@ def _read(data: bytes, at: int) -> tuple[Any, int]:
         return None, at
     if kind == b"i":
         return _INT.unpack_from(data, at)[0], at + _INT.size
-    if kind in (b"b", b"s", b"a"):
+    if kind in (b"b", b"s", b"a", b"v"):
         start = at + _LENGTH.size
         stop = start + _LENGTH.unpack_from(data, at)[0]
         piece = data[start:stop]
         if len(piece) != stop - start:
             raise ValueError("it stops short")
-        if kind == b"a":
-            return decode(pb.TensorProto.FromString(piece)), stop
+        if kind in (b"a", b"v"):
+            found = decode(pb.TensorProto.FromString(piece))
+            return (found if kind == b"a" else arriving(found)), stop
         return (piece if kind == b"b" else piece.decode()), stop
     if kind in (b"l", b"d"):
         (count,) = _LENGTH.unpack_from(data, at)
         at += _LENGTH.size
-        found: list[Any] = []
+        listed: list[Any] = []
         for _ in range(count if kind == b"l" else 2 * count):
             each, at = _read(data, at)
-            found.append(each)
-        return (found if kind == b"l" else dict(zip(found[::2], found[1::2], strict=True))), at
+            listed.append(each)
+        return (listed if kind == b"l" else dict(zip(listed[::2], listed[1::2], strict=True))), at
     make = _MADE_OF.get(kind)
     if make is None:
         raise ValueError(f"{kind!r} begins nothing")

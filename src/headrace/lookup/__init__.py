@@ -12,6 +12,7 @@ from headrace.library.lookup import (
     TextFileIndex,
     TextFileInitializer,
 )
+from headrace.lookup import experimental
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)
@@ -22,4 +23,5 @@ __all__ = [
     "StaticVocabularyTable",
     "TextFileIndex",
     "TextFileInitializer",
+    "experimental",
 ]
