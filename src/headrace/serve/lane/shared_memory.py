@@ -27,6 +27,7 @@ import math
 import mmap
 import os
 import weakref
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -131,6 +132,22 @@ class Lender:
         np.copyto(segment.array(dtype, value.shape), value)
         segment.state[0] = LENT
         return ExternalTensor(number, dtype, value.shape)
+
+    def lend_again(
+        self, dtype: np.dtype[Any], shape: tuple[int, ...], copy_to: Callable[[Array], bool]
+    ) -> ExternalTensor | None:
+        """As `lend`, of what `copy_to` fills an array with; only in a segment that is there and known.
+
+        None, also if it gives False: nothing is lent.
+        """
+        number = self._free(math.prod(shape) * dtype.itemsize)
+        if not number or self.unsent:
+            return None
+        segment = self._segments[number]
+        if not copy_to(segment.array(dtype, shape)):
+            return None
+        segment.state[0] = LENT
+        return ExternalTensor(number, dtype, shape)
 
     def lend_variable(self, lease: Lease) -> ExternalTensor | None:
         """Lend a variable where it is; it stays as it is until it is given back, whatever becomes of the lease.

@@ -8,6 +8,7 @@ Called by: serve.lane.served, serve.lane.client.  Threads: one reads and one wri
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import socket
@@ -15,6 +16,8 @@ import struct
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from headrace.base import errors
 from headrace.codec.frame_parser import Parser
@@ -169,6 +172,32 @@ class LaneSocket:
             size = value.nbytes
             self._traffic.sent += size
         return lent
+
+    @property
+    def lends(self) -> bool:
+        """Whether large values may pass through shared memory."""
+        return self._lender is not None
+
+    def copied(
+        self,
+        kind: Kind,
+        method: int,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        copy_to: Callable[[np.ndarray[Any, Any]], bool],
+    ) -> bytes | None:
+        """The frame with one value, of that dtype and shape, which `copy_to` has put into shared memory.
+
+        None: there is no segment that the other side knows and has given back, or `copy_to` gives False.
+        """
+        lender = self._lender
+        if lender is None or self._behind:
+            return None
+        lent = lender.lend_again(dtype, shape, copy_to)
+        if lent is None:
+            return None
+        self._traffic.sent += math.prod(shape) * dtype.itemsize
+        return whole(kind, method, b"", (lent,)) or b"".join(pack(kind, method, 0, b"", (lent,)))
 
     def send(
         self,
