@@ -1,7 +1,7 @@
 """A floor for headrace's own transport: `python -m benchmarks.neighbours.copied`.
 
-Messages of 64 bytes come back over a unix socket, a thread a connection, and for those that ask for the large array it is
-copied first, into memory that the client has mapped, which sent the array through a memory file of its own.
+Messages of 64 bytes come back over a unix socket, a thread a connection; before those that ask for the large array it
+is copied into memory that the client has mapped, too.
 
 Writes the path of its unix socket on a line, and ends with its stdin.
 """

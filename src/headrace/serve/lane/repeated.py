@@ -33,7 +33,7 @@ class Answering(ABC):
 
     @abstractmethod
     def copies(self, number: int) -> bool:
-        """Whether a large value is copied to memory that the other side has: not where it may look at the value itself."""
+        """Whether a large value is copied to memory that the other side has: not where that may see the value."""
 
     @abstractmethod
     def running(self, number: int, bound: RunsAgain) -> Answer:

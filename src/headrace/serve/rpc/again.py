@@ -55,7 +55,7 @@ class ChangesAgain(AtOnce):
 
 
 class CopiesAgain(ABC):
-    """One whose step gives one large value, and changes nothing: it is copied straight to where its caller will have it.
+    """One whose step gives one large value, and changes nothing: it is copied to where its caller will have it.
 
     dtype, shape: of the value.  otherwise: what runs it where there is no such place.
     """
