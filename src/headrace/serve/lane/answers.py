@@ -199,10 +199,10 @@ class AnswersAgain(Member, Answering):
     def copying(self, number: int, bound: CopiesAgain) -> Answer:
         """See `Answering`.  Into memory that the other side has given back; else the general way."""
         run = self.running(number, bound.otherwise)
-        lane = self._lane
+        copied = self._lane.copying(_REPLY, number, bound.dtype, bound.shape, bound.copy_to)
 
         def answer(request: bytes) -> bytes | None:
-            reply = lane.copied(_REPLY, number, bound.dtype, bound.shape, bound.copy_to)
+            reply = copied()
             if reply is None:
                 return run(request) if self._has_thread else None
             return reply

@@ -27,7 +27,6 @@ import math
 import mmap
 import os
 import weakref
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -133,21 +132,16 @@ class Lender:
         segment.state[0] = LENT
         return ExternalTensor(number, dtype, value.shape)
 
-    def lend_again(
-        self, dtype: np.dtype[Any], shape: tuple[int, ...], copy_to: Callable[[Array], bool]
-    ) -> ExternalTensor | None:
-        """As `lend`, of what `copy_to` fills an array with; only in a segment that is there and known.
+    def segment(self, nbytes: int) -> int:
+        """The number of the smallest segment of so much that the other side knows and has given back; 0: none."""
+        return 0 if self.unsent else self._free(nbytes)
 
-        None, also if it gives False: nothing is lent.
-        """
-        number = self._free(math.prod(shape) * dtype.itemsize)
-        if not number or self.unsent:
-            return None
+    def state_and_array(
+        self, number: int, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> tuple[memoryview, Array]:
+        """Of a segment: whose turn it is, which whoever fills it sets to `LENT`; and its bytes, as that."""
         segment = self._segments[number]
-        if not copy_to(segment.array(dtype, shape)):
-            return None
-        segment.state[0] = LENT
-        return ExternalTensor(number, dtype, shape)
+        return segment.state, segment.array(dtype, shape)
 
     def lend_variable(self, lease: Lease) -> ExternalTensor | None:
         """Lend a variable where it is; it stays as it is until it is given back, whatever becomes of the lease.

@@ -25,7 +25,7 @@ from headrace.codec.frames import ExternalTensor, Frame, Kind, pack, whole
 from headrace.run.state.shared_buffers import buffer_of
 from headrace.run.state.variable import Lease
 from headrace.serve.lane.multiplexer import STEADY, Multiplexer
-from headrace.serve.lane.shared_memory import AVAILABLE, Borrower, Lender
+from headrace.serve.lane.shared_memory import AVAILABLE, LENT, Borrower, Lender
 from headrace.serve.lane.wire import KnownAnswers
 from headrace.serve.rpc.brief import STEP_BYTES
 from headrace.serve.rpc.traffic import Traffic
@@ -178,26 +178,42 @@ class LaneSocket:
         """Whether large values may pass through shared memory."""
         return self._lender is not None
 
-    def copied(
+    def copying(
         self,
         kind: Kind,
         method: int,
         dtype: np.dtype[Any],
         shape: tuple[int, ...],
         copy_to: Callable[[np.ndarray[Any, Any]], bool],
-    ) -> bytes | None:
-        """The frame with one value, of that dtype and shape, which `copy_to` has put into shared memory.
+    ) -> Callable[[], bytes | None]:
+        """What gives the frame with one value, of that dtype and shape, which `copy_to` puts into shared memory.
 
         None: there is no segment that the other side knows and has given back, or `copy_to` gives False.
         """
-        lender = self._lender
-        if lender is None or self._behind:
-            return None
-        lent = lender.lend_again(dtype, shape, copy_to)
-        if lent is None:
-            return None
-        self._traffic.sent += math.prod(shape) * dtype.itemsize
-        return whole(kind, method, b"", (lent,)) or b"".join(pack(kind, method, 0, b"", (lent,)))
+        lender, traffic = self._lender, self._traffic
+        nbytes = math.prod(shape) * dtype.itemsize
+        known: dict[int, tuple[memoryview, np.ndarray[Any, Any], bytes]] = {}  # by segments
+
+        def copied() -> bytes | None:
+            if lender is None or self._behind:
+                return None
+            number = lender.segment(nbytes)
+            if not number:
+                return None
+            if number not in known:
+                frame = pack(kind, method, 0, b"", [ExternalTensor(number, dtype, shape)])
+                known[number] = (
+                    *lender.state_and_array(number, dtype, shape),
+                    b"".join(frame),
+                )
+            state, target, reply = known[number]
+            if not copy_to(target):
+                return None
+            state[0] = LENT
+            traffic.sent += nbytes
+            return reply
+
+        return copied
 
     def send(
         self,
