@@ -109,7 +109,7 @@ def measure(store: Store, work: Work, seconds: float) -> Figures:
             if took_s >= seconds:
                 break
             count = max(count * 2, min(count * 20, round(1.2 * count * seconds / took_s)))
-        if work.adds and store.name != "echo" and max(results) != made * len(clients):
+        if work.adds and not store.is_floor and max(results) != made * len(clients):
             raise ProcessFailed(f"{store.name} has lost of {made * len(clients)} additions some")
         calls = count * len(clients)
         return Figures(calls / took_s, 1e6 * server_s / calls, 1e6 * client_s / calls)
@@ -127,8 +127,13 @@ def shown(figures: Figures | None) -> str:
     return f"{figures.rate:,.0f}/s ({figures.server_us:.0f} + {figures.client_us:.0f} µs)"
 
 
-def share(figures: Figures) -> str:
-    """Of what the processors could do if nothing but the server's and the clients' work were to be done."""
+def share(figures: Figures | None) -> str:
+    """Of what the processors could do if nothing but the server's and the clients' work were to be done.
+
+    With one client, which waits for each answer, client and server work in turn: on two processors that is half.
+    """
+    if figures is None:
+        return "–"  # noqa: RUF001
     each_us = figures.server_us + figures.client_us
     ceiling = (os.cpu_count() or 1) * 1e6 / each_us
     return f"{figures.rate / ceiling:.0%}"
@@ -166,9 +171,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     print("\n".join(about))
     if warning := machine.busy():
         print(warning)
+    limited = [store.name for store in stores if store.name == HEADRACE.name or store.is_floor]
     lines = [
-        f"| | {' | '.join(store.name for store in stores)} | of the ceiling |",
-        f"|---|{'--:|' * (len(stores) + 1)}",
+        f"| | {' | '.join([*(store.name for store in stores), *(f'{name}, of the ceiling' for name in limited)])} |",
+        f"|---|{'--:|' * (len(stores) + len(limited))}",
     ]
     print("\n".join(lines), flush=True)
     failed = False
@@ -184,8 +190,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     failed = True
                     print(f"{store.name}, {work.title}: {failure}", file=sys.stderr)
         medians = {each: median(found) if found else None for each, found in runs.items()}
-        ours = medians.get(HEADRACE.name)
-        cells = [*map(shown, medians.values()), share(ours) if ours else "–"]  # noqa: RUF001
+        cells = [*map(shown, medians.values()), *(share(medians[name]) for name in limited)]
         lines.append(f"| {work.title} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     if not (args.works or args.only or failed or len(stores) < len(STORES)):
@@ -198,8 +203,8 @@ def write(lines: Sequence[str], about: Sequence[str], runs: int, seconds: float)
     today = datetime.date.today().isoformat()
     caption = (
         "Calls a second of all clients together, each a process of its own, and in brackets the processor time of a "
-        f"call in the server and in a client; medians of {runs} runs of {seconds:g} s, {today}. The last column is "
-        "headrace's rate beside the processors divided by that time.\n`make bench-neighbours` writes this file."
+        f"call in the server and in a client; medians of {runs} runs of {seconds:g} s, {today}. The last columns are "
+        "rates beside the processors divided by that time.\n`make bench-neighbours` writes this file."
     )
     text = "\n".join(["# Beside its neighbours", "", caption, "", *lines, "", *about, ""])
     TABLE.write_text(text)

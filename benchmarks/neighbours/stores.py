@@ -60,7 +60,7 @@ class Store:
     """One column of the table.
 
     serve: a server for as long as a block lasts, its address and process.  python: of clients.  missing: why it cannot
-    be measured here; "" if it can.
+    be measured here; "" if it can.  is_floor: whether it only echoes.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Store:
     client: Callable[[str], Client]
     python: Callable[[], str]
     missing: Callable[[], str]
+    is_floor: bool = False
 
 
 # -- headrace and TensorFlow ------------------------------------------------------------------
@@ -243,7 +244,7 @@ def _own_server(*command: str) -> Callable[[], Any]:
     return serve
 
 
-# -- the floor --------------------------------------------------------------------------------
+# -- the floors -------------------------------------------------------------------------------
 
 
 class _Echoed(Client):
@@ -288,6 +289,39 @@ class _Echoed(Client):
         return view
 
 
+class _Copied(Client):
+    """Messages of 64 bytes that come back over a unix socket; the large array is copied into memory that is shared."""
+
+    def __init__(self, address: str) -> None:
+        from benchmarks.neighbours import copied
+
+        self._client = copied.Client(address)
+        self._echo = copied.ECHO
+        self._number = 0
+
+    def read(self) -> int:
+        self._client.ask(self._echo)
+        return self._number
+
+    def add(self) -> int:
+        self._client.ask(self._echo)
+        self._number += 1
+        return self._number
+
+    def put(self) -> None:
+        self._client.ask(self._echo)
+
+    def get(self) -> int:
+        self._client.ask(self._echo)
+        return 7
+
+    def store(self, array: np.ndarray[Any, Any]) -> None:
+        self._client.store(array.data)
+
+    def large(self) -> np.ndarray[Any, Any]:
+        return self._client.large().view(np.float32)
+
+
 def _always() -> str:
     return ""
 
@@ -303,6 +337,13 @@ STORES = {
             "multiprocessing", _own_server("benchmarks.neighbours.managed"), _Managed,
             HEADRACE.python, _always,
         ),
-        Store("echo", _own_server("benchmarks.echo", "each"), _Echoed, HEADRACE.python, _always),
+        Store(
+            "echo", _own_server("benchmarks.echo", "each"), _Echoed,
+            HEADRACE.python, _always, is_floor=True,
+        ),
+        Store(
+            "echo, unix socket", _own_server("benchmarks.neighbours.copied"), _Copied,
+            HEADRACE.python, _always, is_floor=True,
+        ),
     )
 }  # fmt: skip

@@ -9,7 +9,12 @@ from benchmarks.neighbours.__main__ import Figures, main, measure, share, shown
 from benchmarks.neighbours.stores import STORES
 from benchmarks.processes import ProcessFailed
 
-HERE = ["headrace", "multiprocessing", "echo"]  # need nothing that is not installed
+HERE = [
+    "headrace",
+    "multiprocessing",
+    "echo",
+    "echo, unix socket",
+]  # need nothing that is not installed
 
 
 def test_every_store_does_each_kind_of_work(capsys: pytest.CaptureFixture[str]) -> None:

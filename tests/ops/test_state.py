@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from typing import Any
 
@@ -68,7 +69,10 @@ NUMBERS = [
 def test_a_number_becomes_what_numpy_makes_of_both(dtype: str, data: st.DataObject) -> None:
     numbers = st.tuples(*[arrays(dtype, ()) for _ in range(2)])
     before, value = data.draw(numbers)
-    for spec, ufunc in ((state.assign_add_op, np.add), (state.assign_sub_op, np.subtract)):
+    for spec, ufunc, sign in (
+        (state.assign_add_op, np.add, operator.add),
+        (state.assign_sub_op, np.subtract, operator.sub),
+    ):
         with np.errstate(all="ignore"):
             expected = ufunc(before[...], value[...])
             for given_value in (value, value[()], value.item()):
@@ -76,6 +80,13 @@ def test_a_number_becomes_what_numpy_makes_of_both(dtype: str, data: st.DataObje
                     continue
                 variable = holding(before, dtype)
                 spec.kernel(np, variable, given_value)
+                assert variable.array is not None
+                np.testing.assert_array_equal(variable.array, expected, strict=True)
+            by_constant = state.by_constant(value, ufunc, "a change", sign)
+            if by_constant is not None:
+                variable = holding(before, dtype)
+                variable.as_number()
+                assert by_constant(variable, value) is variable
                 assert variable.array is not None
                 np.testing.assert_array_equal(variable.array, expected, strict=True)
 
@@ -237,3 +248,49 @@ def test_bfloat16_keeps_its_type() -> None:
     variable = holding([1, 2], "bfloat16")
     apply(state.assign_sub_op, variable, [1, 1])
     assert variable.require().dtype == ml_dtypes.bfloat16
+
+
+CHANGES = {
+    "float": (np.float32(1.5), np.float32(0.1)),
+    "double": (np.float64(1.5), np.float64(1e300)),
+    "half": (np.float16(60_000), np.float16(60_000)),
+    "bytes that wrap": (np.int8(100), np.int8(100)),
+    "unsigned, below zero": (np.uint8(1), np.uint8(2)),
+    "large integers": (np.int64(2**63 - 1), np.int64(1)),
+    "complex": (np.complex64(1j), np.complex64(2)),
+    "not a number": (np.float32(1), np.float32("nan")),
+}
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_constant_changes_a_number_as_what_is_fed_does(kind: str, use_resource: bool) -> None:
+    first, more = CHANGES[kind]
+    with tf.Graph().as_default(), tf.Session() as session:
+        ours, theirs = (tf.Variable(first, use_resource=use_resource) for _ in range(2))
+        fed = tf.placeholder(ours.dtype.base_dtype, [])
+        for change in ("assign_add", "assign_sub", "assign_sub"):
+            session.run(tf.global_variables_initializer())
+            by_constant = getattr(ours, change)(more)
+            by_what_is_fed = getattr(theirs, change)(fed)
+            before = session.run(ours)
+            for _ in range(3):
+                found, wanted = session.run([by_constant, by_what_is_fed], {fed: more})
+                np.testing.assert_array_equal(found, wanted)
+                assert found.dtype == wanted.dtype
+            assert before == first
+
+
+def test_a_constant_changes_no_variable_without_a_value_or_of_another_shape() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.Variable(1.0, validate_shape=False)
+        more = tf.assign_add(variable, 1.0)
+        for _ in range(2):
+            with pytest.raises(errors.FailedPreconditionError, match="uninitialized value"):
+                session.run(more)
+        session.run(tf.assign(variable, [1.0, 2.0], validate_shape=False))
+        for _ in range(2):
+            with pytest.raises(errors.InvalidArgumentError, match="must be the same size"):
+                session.run(more)
+        session.run(variable.initializer)
+        assert [session.run(more) for _ in range(2)] == [2.0, 3.0]

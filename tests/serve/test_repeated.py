@@ -16,6 +16,7 @@ from headrace.serve.rpc.again import (
     AtOnceOrLater,
     Bound,
     ChangesAgain,
+    CopiesAgain,
     ReadsAgain,
     RunsAgain,
     RunsByNumber,
@@ -54,14 +55,46 @@ class Steps(RunsByNumber):
         return None
 
 
+class Runs(RunsAgain):
+    """Is run."""
+
+    def run(self, number: int, scope: Scope) -> Sequence[Any] | bytes | None:
+        return None
+
+
+class Copies(CopiesAgain):
+    """Gives a vector of zeros."""
+
+    dtype, shape = np.dtype(np.float32), (100_000,)
+
+    def __init__(self) -> None:
+        self.otherwise = Runs()
+
+    def copy_to(self, target: Any) -> bool:
+        target[...] = 0
+        return True
+
+    def holds(self) -> bool:
+        return True
+
+
 class Answers(Answering):
     """Says how it would answer."""
+
+    def __init__(self, has_memory: bool = True) -> None:
+        self.has_memory = has_memory
 
     def running(self, number: int, bound: RunsAgain) -> Answer:
         return lambda request: b"run"
 
     def changing(self, number: int, bound: ChangesAgain) -> Answer:
         return lambda request: b"changed"
+
+    def copies(self, number: int) -> bool:
+        return self.has_memory
+
+    def copying(self, number: int, bound: CopiesAgain) -> Answer:
+        return lambda request: b"copied"
 
     def waiting(self, number: int, bound: WaitsAgain) -> Answer:
         return lambda request: b"waited"
@@ -71,18 +104,22 @@ def header(number: int) -> bytes:
     return b"session" + number.to_bytes(STEP_BYTES, "little")
 
 
-def noted(requests: Repeated, number: int, bound: Bound) -> None:
-    requests.note(METHOD, header(number), None, lambda request: bound, Answers())
+def noted(requests: Repeated, number: int, bound: Bound, has_memory: bool = True) -> None:
+    answers = Answers(has_memory)
+    requests.note(METHOD, header(number), None, lambda request: bound, answers)
 
 
 def answer(requests: Repeated, number: int) -> str:
     frame = repeated._frame(METHOD, header(number))
-    found = requests.at_once.get(frame) or requests.known.get(frame[:-STEP_BYTES])
+    same = frame[:-STEP_BYTES]
+    found = requests.at_once.get(frame) or requests.at_once.get(same) or requests.known.get(same)
     if found is None:
         return "nothing"
     reply = found(frame)
     assert reply is not None
-    return "run" if reply == b"run" else f"{int.from_bytes(reply[-8:], 'little')} at once"
+    if reply in (b"run", b"copied"):
+        return reply.decode()
+    return f"{int.from_bytes(reply[-8:], 'little')} at once"
 
 
 def test_steps_with_numbers_are_answered_each_in_its_way() -> None:
@@ -116,3 +153,11 @@ def test_there_is_an_end_to_the_numbers_that_are_remembered(
     assert [answer(requests, n) for n in (2, 8)] == ["run", "8 at once"]
     requests.forget()
     assert answer(requests, 8) == "nothing"
+
+
+def test_large_values_are_copied_where_the_other_side_has_memory() -> None:
+    here, elsewhere = Repeated(), Repeated()
+    noted(here, 2, Copies())
+    assert answer(here, 2) == "copied"
+    noted(elsewhere, 2, Copies(), has_memory=False)
+    assert answer(elsewhere, 2) == "run"

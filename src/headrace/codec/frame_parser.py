@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Generator
+from functools import partial
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
@@ -43,6 +44,7 @@ _BYTES: Final = np.dtype(np.uint8)
 _BRISK: Final = BUFFER * 64
 _KEPT_TABLE: Final = 2048  # bytes
 _PREFIX: Final = PREFIX.size
+_SAME: Final = 256  # bytes of a frame that is known by all of them
 
 _Type: TypeAlias = tuple[dtypes.DType, np.dtype[Any], int, bool]
 """With NumPy's, bytes per element or 0, and whether any bytes will do."""
@@ -69,6 +71,9 @@ header and table out of the bytes behind a prefix; of its tensors, if all are pl
 are copied from if the frame begins there; and shape, dtype and place of each behind its beginning, or less than 0 the
 number of one elsewhere.  Most frames have the form of one that came before.
 """
+
+_Elsewhere: TypeAlias = tuple[tuple[Kind, int, int, int], list[Callable[[], Array]]]
+"""Of a frame without a header, of which all tensors are elsewhere: as of a form, and what gives them."""
 
 _first: Final = Struct(f"{_PREFIX}s").unpack_from
 _lengths: Final = Struct("<II").unpack_from  # of header and table, at the end of a prefix
@@ -107,6 +112,7 @@ class Parser:
         self._tables: dict[bytes, tuple[list[_Entry], int]] = {}
         self._forms: dict[bytes, _Form] = {}  # by prefix
         self._others: dict[bytes, _Form] = {}  # by prefix and table: see `_other`
+        self._elsewhere: dict[bytes, _Elsewhere] = {}  # by all their bytes
         self._room = [self._ahead]
         self.room = self._room if self._brisk else None
         self._frames = self._all()
@@ -119,6 +125,7 @@ class Parser:
     ) -> None:
         """From the next frame on: see `__init__`."""
         self._max_bytes = max_bytes
+        self._elsewhere.clear()
         self._external = elsewhere
         self._brisk = max_bytes >= _BRISK
         self.room = None
@@ -155,6 +162,7 @@ class Parser:
             self.room = None
             self._forms.clear()
             self._tables.clear()
+            self._elsewhere.clear()
             self._others.clear()
 
     def close(self) -> None:
@@ -192,6 +200,14 @@ class Parser:
                     header, table = split(ahead, _PREFIX)
                     if table == entries:
                         return frame_of((*begins, header, [*map(_copy, views)]))
+            if self._elsewhere and count <= _SAME:
+                same = self._elsewhere.get(bytes(ahead[:count]))
+                if same is not None:
+                    begins, tensors = same
+                    try:  # `suppress` would be two calls more
+                        return frame_of((*begins, b"", [each() for each in tensors]))
+                    except errors.OpError:  # told by who looks closer
+                        pass
         self.received(count)
         return self.next()
 
@@ -281,6 +297,14 @@ class Parser:
         self._start = start + end
         if len(views) == len(arrays) and not begins[3]:
             self._forms[prefix] = form
+        elif not (header or begins[3]) and end <= _SAME and all(place < 0 for *_, place in arrays):
+            assert self._external is not None
+            if len(self._elsewhere) >= REMEMBERED:
+                self._elsewhere.clear()
+            found: list[Callable[[], Array]] = [
+                partial(self._external, -place, dtype, shape) for shape, dtype, place in arrays
+            ]
+            self._elsewhere[bytes(ahead[start : start + end])] = begins, found
         return frame_of((*begins, header, values))
 
     def _look(self, start: int) -> _Form | None:

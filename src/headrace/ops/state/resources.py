@@ -291,7 +291,7 @@ def _adding(name: str, ufunc: np.ufunc, of_scalars: Callable[..., Any], sign: st
         state.update(existing(resource, dtype), value, ufunc, name, of_scalars)
 
     kernel.__doc__ = f"variable {sign}= value, shapes equal.  Raises NotFound, InvalidArgument."
-    return op(
+    made = op(
         name,
         inputs="resource: resource; value: dtype",
         attrs="dtype: type",
@@ -299,6 +299,20 @@ def _adding(name: str, ufunc: np.ufunc, of_scalars: Callable[..., Any], sign: st
         traits={UPDATES, STATEFUL},
         differentiable=False,
     )(kernel)
+
+    @made.knowing
+    def _(node: Operation, known: Sequence[Any]) -> Callable[[Any, Any], None] | None:
+        change = state.by_constant(known[1], ufunc, name, of_scalars)
+        if change is None:
+            return None
+        dtype = node.attrs["dtype"]
+
+        def by_constant(resource: Any, value: Any) -> None:
+            change(existing(resource, dtype), value)
+
+        return by_constant
+
+    return made
 
 
 assign_add_variable_op = _adding("AssignAddVariableOp", np.add, operator.add, "+")

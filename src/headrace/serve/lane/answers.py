@@ -25,7 +25,7 @@ from headrace.serve.lane.multiplexer import Member
 from headrace.serve.lane.repeated import Answering, Repeated, beginning
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.wire import Answer
-from headrace.serve.rpc.again import ChangesAgain, RunsAgain, WaitsAgain
+from headrace.serve.rpc.again import ChangesAgain, CopiesAgain, RunsAgain, WaitsAgain
 from headrace.serve.rpc.brief import STEP_BYTES
 from headrace.serve.rpc.status import as_op_error, to_detail
 
@@ -189,6 +189,23 @@ class AnswersAgain(Member, Answering):
                 self._transport.calls.left(self._number)
                 return None if values is None else b""
             return None if values is None else begins + values
+
+        return answer
+
+    def copies(self, number: int) -> bool:
+        """See `Answering`."""
+        return self._lane.lends and not self._handlers[number].in_place
+
+    def copying(self, number: int, bound: CopiesAgain) -> Answer:
+        """See `Answering`.  Into memory that the other side has given back; else the general way."""
+        run = self.running(number, bound.otherwise)
+        copied = self._lane.copying(_REPLY, number, bound.dtype, bound.shape, bound.copy_to)
+
+        def answer(request: bytes) -> bytes | None:
+            reply = copied()
+            if reply is None:
+                return run(request) if self._has_thread else None
+            return reply
 
         return answer
 

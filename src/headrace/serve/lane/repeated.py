@@ -16,6 +16,7 @@ from headrace.serve.rpc.again import (
     Binder,
     Bound,
     ChangesAgain,
+    CopiesAgain,
     ReadsAgain,
     RunsAgain,
     RunsByNumber,
@@ -31,12 +32,20 @@ class Answering(ABC):
     """What makes the answers to requests for a method, by its number."""
 
     @abstractmethod
+    def copies(self, number: int) -> bool:
+        """Whether a large value is copied to memory that the other side has: not where that may see the value."""
+
+    @abstractmethod
     def running(self, number: int, bound: RunsAgain) -> Answer:
         """Of what is run."""
 
     @abstractmethod
     def changing(self, number: int, bound: ChangesAgain) -> Answer:
         """Of what changes something."""
+
+    @abstractmethod
+    def copying(self, number: int, bound: CopiesAgain) -> Answer:
+        """Of what copies a large value."""
 
     @abstractmethod
     def waiting(self, number: int, bound: WaitsAgain) -> Answer:
@@ -71,7 +80,10 @@ class Repeated:
                 return
         elif len(self._bound) >= MOST:
             self.forget()
-        bound = self._bound[same] = binder(request)
+        bound = binder(request)
+        if isinstance(bound, CopiesAgain) and not answering.copies(number):
+            bound = bound.otherwise
+        self._bound[same] = bound
         frame = _frame(number, header)[:-STEP_BYTES]
         self.known.pop(frame, None)
         self.at_once.pop(frame, None)
@@ -95,6 +107,8 @@ class Repeated:
             self.forget()
             return
         found = bound.at_once(int.from_bytes(header[-STEP_BYTES:], "little"))
+        if isinstance(found, CopiesAgain) and not answering.copies(number):
+            found = None
         self._numbered[frame] = found
         self.at_once.pop(frame, None)
         if found is not None:
@@ -123,6 +137,8 @@ def _at_once(number: int, bound: AtOnceOrLater, answering: Answering) -> Answer:
         return _reading(number, bound)
     if isinstance(bound, ChangesAgain):
         return answering.changing(number, bound)
+    if isinstance(bound, CopiesAgain):
+        return answering.copying(number, bound)
     return answering.waiting(number, bound)
 
 

@@ -132,6 +132,17 @@ class Lender:
         segment.state[0] = LENT
         return ExternalTensor(number, dtype, value.shape)
 
+    def segment(self, nbytes: int) -> int:
+        """The number of the smallest segment of so much that the other side knows and has given back; 0: none."""
+        return 0 if self.unsent else self._free(nbytes)
+
+    def state_and_array(
+        self, number: int, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> tuple[memoryview, Array]:
+        """Of a segment: whose turn it is, which whoever fills it sets to `LENT`; and its bytes, as that."""
+        segment = self._segments[number]
+        return segment.state, segment.array(dtype, shape)
+
     def lend_variable(self, lease: Lease) -> ExternalTensor | None:
         """Lend a variable where it is; it stays as it is until it is given back, whatever becomes of the lease.
 

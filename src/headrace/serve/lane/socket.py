@@ -8,6 +8,7 @@ Called by: serve.lane.served, serve.lane.client.  Threads: one reads and one wri
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import socket
@@ -16,13 +17,15 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from headrace.base import errors
 from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import ExternalTensor, Frame, Kind, pack, whole
 from headrace.run.state.shared_buffers import buffer_of
 from headrace.run.state.variable import Lease
 from headrace.serve.lane.multiplexer import STEADY, Multiplexer
-from headrace.serve.lane.shared_memory import AVAILABLE, Borrower, Lender
+from headrace.serve.lane.shared_memory import AVAILABLE, LENT, Borrower, Lender
 from headrace.serve.lane.wire import KnownAnswers
 from headrace.serve.rpc.brief import STEP_BYTES
 from headrace.serve.rpc.traffic import Traffic
@@ -169,6 +172,48 @@ class LaneSocket:
             size = value.nbytes
             self._traffic.sent += size
         return lent
+
+    @property
+    def lends(self) -> bool:
+        """Whether large values may pass through shared memory."""
+        return self._lender is not None
+
+    def copying(
+        self,
+        kind: Kind,
+        method: int,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        copy_to: Callable[[np.ndarray[Any, Any]], bool],
+    ) -> Callable[[], bytes | None]:
+        """What gives the frame with one value, of that dtype and shape, which `copy_to` puts into shared memory.
+
+        None: there is no segment that the other side knows and has given back, or `copy_to` gives False.
+        """
+        lender, traffic = self._lender, self._traffic
+        nbytes = math.prod(shape) * dtype.itemsize
+        known: dict[int, tuple[memoryview, np.ndarray[Any, Any], bytes]] = {}  # by segments
+
+        def copied() -> bytes | None:
+            if lender is None or self._behind:
+                return None
+            number = lender.segment(nbytes)
+            if not number:
+                return None
+            if number not in known:
+                frame = pack(kind, method, 0, b"", [ExternalTensor(number, dtype, shape)])
+                known[number] = (
+                    *lender.state_and_array(number, dtype, shape),
+                    b"".join(frame),
+                )
+            state, target, reply = known[number]
+            if not copy_to(target):
+                return None
+            state[0] = LENT
+            traffic.sent += nbytes
+            return reply
+
+        return copied
 
     def send(
         self,

@@ -16,9 +16,11 @@ from headrace.run.scope import Scope
 from headrace.serve.master.plans import BoundPlan, PreparedSignature
 from headrace.serve.observe.counting import NOW_AND_THEN
 from headrace.serve.rpc.again import (
+    Array,
     AtOnce,
     AtOnceOrLater,
     ChangesAgain,
+    CopiesAgain,
     ReadsAgain,
     RunsAgain,
     WaitsAgain,
@@ -87,6 +89,24 @@ class StepChanges(_AtOnce, ChangesAgain):
         return self._may_run() and self._part.holds()
 
 
+class StepCopies(CopiesAgain):
+    """One that gives one large value."""
+
+    def __init__(self, step: _Step, part: CopiesAgain, otherwise: RunsAgain) -> None:
+        self._may_run = step.may_run
+        self.dtype, self.shape = part.dtype, part.shape
+        self._part = part
+        self.otherwise = otherwise
+
+    def copy_to(self, target: Array) -> bool:
+        """See `CopiesAgain`."""
+        return self._may_run() and self._part.copy_to(target)
+
+    def holds(self) -> bool:
+        """See `CopiesAgain`."""
+        return self._may_run() and self._part.holds()
+
+
 class StepWaits(WaitsAgain):
     """One that may have to wait."""
 
@@ -151,6 +171,8 @@ def step_at_once(
         return StepReads(step, found)
     if isinstance(found, ChangesAgain):
         return StepChanges(step, found)
+    if isinstance(found, CopiesAgain):
+        return StepCopies(step, found, otherwise)
     if isinstance(found, WaitsAgain) and not session.limited:
         return StepWaits(step, session, found, otherwise)
     return None

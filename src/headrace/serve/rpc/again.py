@@ -13,8 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+
+Array = np.ndarray[Any, Any]
 
 
 class AtOnce(ABC):
@@ -48,6 +52,28 @@ class ReadsAgain(AtOnce):
 
 class ChangesAgain(AtOnce):
     """One whose step changes something."""
+
+
+class CopiesAgain(ABC):
+    """One whose step gives one large value, and changes nothing: it is copied to where its caller will have it.
+
+    dtype, shape: of the value.  otherwise: what runs it where there is no such place.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    otherwise: RunsAgain
+
+    @abstractmethod
+    def copy_to(self, target: Array) -> bool:
+        """Fill an array of that dtype and shape.
+
+        False: something is not as it was, and nothing has been copied; the request is to be answered as any other is.
+        """
+
+    @abstractmethod
+    def holds(self) -> bool:
+        """Whether what it was bound to is still what the request means."""
 
 
 class RunsAgain(ABC):
@@ -102,7 +128,7 @@ class WaitsAgain(ABC):
         """Whether what it was bound to is still what the request means."""
 
 
-AtOnceOrLater = ReadsAgain | ChangesAgain | WaitsAgain
+AtOnceOrLater = ReadsAgain | ChangesAgain | CopiesAgain | WaitsAgain
 """What answers requests without a thread that waits."""
 
 

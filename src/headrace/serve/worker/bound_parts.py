@@ -21,7 +21,7 @@ from headrace.run.exec.program import Change, Program
 from headrace.run.scope import Scope
 from headrace.run.state.variable import NUMBERS, PYTHON_NUMBERS, Variable
 from headrace.serve.observe.counting import NOW_AND_THEN
-from headrace.serve.rpc.again import Bound, ChangesAgain, ReadsAgain, RunsAgain
+from headrace.serve.rpc.again import Array, Bound, ChangesAgain, CopiesAgain, ReadsAgain, RunsAgain
 from headrace.serve.worker.bound_waits import bound_wait
 from headrace.serve.worker.registered import RegisteredPartition
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from headrace.serve.worker.worker import Worker
 
 MOST_BYTES = 1 << 12  # of all values; copying more takes longer than what is saved
+COPIED_BYTES = range(1 << 15, 1 << 20 | 1)
+"""Of a variable that is read by itself: from there on memory is shared, and up to there copying is no long work."""
 _OF_NUMBERS: Final[Mapping[Any, Callable[[Any, Any], Any]]] = {
     np.add: operator.add,
     np.subtract: operator.sub,
@@ -113,6 +115,49 @@ class BoundConstants(BoundReads):
     def contents(self) -> bytes | None:
         """See `ReadsAgain`."""
         return None if super().contents() is None else self._content
+
+
+class BoundCopy(CopiesAgain):
+    """A partition that does nothing but read one variable, of some size.
+
+    It is copied while its lock is held: an update that finds it leased has to copy as much.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        registered: RegisteredPartition,
+        direct: int,
+        generation: int,
+        variable: Variable,
+        otherwise: RunsAgain,
+    ) -> None:
+        self._goes_on = BoundReads(worker, registered, direct, generation, []).contents
+        array = variable.require()
+        self.dtype, self.shape = array.dtype, array.shape
+        self._variable = variable
+        self.otherwise = otherwise
+
+    def copy_to(self, target: Array) -> bool:
+        """See `CopiesAgain`."""
+        if self._goes_on() is None:
+            return False
+        lock = self._variable.lock
+        if not lock.acquire(blocking=False):
+            return False
+        try:
+            array = self._variable.array
+            if array is None or array.shape != self.shape or array.dtype != self.dtype:
+                return False
+            np.copyto(target, array)
+        finally:
+            lock.release()
+        return True
+
+    def holds(self) -> bool:
+        """See `CopiesAgain`."""
+        array = self._variable.array
+        return self._goes_on() is not None and array is not None and array.shape == self.shape
 
 
 class BoundRun(RunsAgain):
@@ -271,7 +316,7 @@ def bound_part(worker: Worker, registered: RegisteredPartition, direct: int) -> 
         return None
     run = BoundRun(worker, registered, direct)
     return (
-        _bound_reads(worker, registered, direct)
+        _bound_reads(worker, registered, direct, run)
         or _bound_change(worker, registered, direct)
         or bound_wait(worker, registered, direct, run, MOST_BYTES)
         or run
@@ -305,8 +350,15 @@ def _are_small(values: list[Any]) -> bool:
     )
 
 
-def _bound_reads(worker: Worker, registered: RegisteredPartition, direct: int) -> BoundReads | None:
-    """The partition, if it does nothing but read a few small variables that have values."""
+def _is_copied(array: Array) -> bool:
+    dtype = array.dtype
+    return array.nbytes in COPIED_BYTES and dtype.isnative and dtype.kind != "b"
+
+
+def _bound_reads(
+    worker: Worker, registered: RegisteredPartition, direct: int, otherwise: RunsAgain
+) -> BoundReads | BoundCopy | None:
+    """The partition, if it does nothing but read a few small variables that have values, or a larger one."""
     program = registered.program
     if not (registered.as_they_are and isinstance(program, Program)):
         return None
@@ -326,5 +378,7 @@ def _bound_reads(worker: Worker, registered: RegisteredPartition, direct: int) -
         if array.dtype.kind not in NUMBERS:
             return None
     if sum(variable.require().nbytes for variable in found) > MOST_BYTES:
-        return None
+        if len(found) > 1 or not _is_copied(found[0].require()):
+            return None
+        return BoundCopy(worker, registered, direct, generation, found[0], otherwise)
     return BoundReads(worker, registered, direct, generation, found)
