@@ -160,18 +160,10 @@ def export_scoped_meta_graph(
     given = graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
     check_message("graph_def", given, "GraphDef")
     excluded = _nodes_of_other_savers(given, saver_def) if clear_extraneous_savers else set()
-    nodes = pb.GraphDef(versions=given.versions)
-    if hasattr(given, "library") and given.HasField("library"):
-        nodes.library.CopyFrom(given.library)
     unbound: dict[str, None] = {}
-    for node in given.node:
-        if node.name not in excluded and _is_inside(node.name, export_scope):
-            copied = nodes.node.add()
-            copied.CopyFrom(node)
-            if export_scope:
-                _see_from_inside(copied, export_scope, unbound)
-            if clear_devices:
-                copied.device = ""
+    nodes = given
+    if excluded or export_scope or clear_devices:
+        nodes = _chosen(given, excluded, export_scope, clear_devices, unbound)
     variables = {}
     if export_scope:
         if unbound_inputs_col_name:
@@ -196,6 +188,28 @@ def export_scoped_meta_graph(
     if filename:
         _write(filename, found, as_text)
     return found, variables
+
+
+def _chosen(
+    given: Any,
+    excluded: Collection[str],
+    export_scope: str | None,
+    clear_devices: bool,
+    unbound: dict[str, None],
+) -> pb.GraphDef:
+    """Those of the nodes that are to be exported, as they are to be; inputs from outside are noted in `unbound`."""
+    nodes = pb.GraphDef(versions=given.versions)
+    if hasattr(given, "library") and given.HasField("library"):
+        nodes.library.CopyFrom(given.library)
+    for node in given.node:
+        if node.name not in excluded and _is_inside(node.name, export_scope):
+            copied = nodes.node.add()
+            copied.CopyFrom(node)
+            if export_scope:
+                _see_from_inside(copied, export_scope, unbound)
+            if clear_devices:
+                copied.device = ""
+    return nodes
 
 
 def create_meta_graph_def(
