@@ -315,7 +315,7 @@ def _key(fetches: Any) -> Any:
 
 
 _MOST_READY = 64
-_WORTH_IT = 8  # steps; shorter rests take more than they give
+_WORTH_IT = 4  # steps; shorter rests take more than they give
 _MOST_BETWEEN_RESTS = 1024
 _new = tuple.__new__
 
