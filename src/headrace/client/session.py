@@ -89,6 +89,7 @@ class BaseSession:
         interrupts.install()
         # Once long waits have been spoken of.  When the interpreter ends, nothing can be imported.
         self._forget_reports: Callable[[BaseSession], None] | None = None
+        self._member_limit_s: float | None = None
         self._member_limit: MemberLimit | None = None
         long_waits.watch_over(self._engine.scope, _teller(weakref.ref(self)))
 
@@ -415,13 +416,15 @@ class BaseSession:
 
     def _limit_missing_members(self, seconds: float) -> None:
         """End the session when a step has waited so long at a barrier for a task that does not answer."""
-        from headrace.client.missing_members import MemberLimit
-
-        self._member_limit = MemberLimit(self, seconds)
+        self._member_limit_s = seconds
 
     def _tell_long_wait(self, waited_s: float) -> None:
         from headrace.serve.observe import reporter
 
+        if self._member_limit is None and self._member_limit_s is not None:
+            from headrace.client.missing_members import MemberLimit  # where something waits long
+
+            self._member_limit = MemberLimit(self, self._member_limit_s)
         if self._member_limit is not None:
             self._member_limit.waits(waited_s)
         self._forget_reports = reporter.forget

@@ -271,7 +271,9 @@ class _AtRest(NamedTuple):
 
     def asks_as(self, other: _AtRest) -> bool:
         """Whether the same is fetched."""
-        return len(self.extra) == len(other.extra) and all(map(operator.is_, self.extra, other.extra))
+        return len(self.extra) == len(other.extra) and all(
+            map(operator.is_, self.extra, other.extra)
+        )
 
 
 def _at_rest(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 from google.protobuf import text_format
@@ -26,7 +27,7 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.export_scopes import without_prefix
 from headrace.graph.graph import Graph
 from headrace.graph.graphdef import op_def
-from headrace.graph.registry import MISSING, OPS, traits_of
+from headrace.graph.registry import MISSING, OPS, OpSpec, traits_of
 from headrace.library.variables.partitioned import PartitionedVariable
 from headrace.library.variables.variables import Variable
 from headrace.run.checkpoints.writing import write_file
@@ -336,7 +337,18 @@ def strip_graph_default_valued_attrs(meta_graph_def: pb.MetaGraphDef) -> None:
 def stripped_op_list_for_graph(graph_def: pb.GraphDef) -> pb.OpList:
     """The OpDefs of the ops that a graph uses, by name."""
     used = ops_used_by_graph_def(graph_def)
-    return pb.OpList(op=[op_def(OPS[name]) for name in sorted(used) if name in OPS])
+    found = pb.OpList()
+    for name in sorted(used):
+        if name in OPS:
+            found.op.add().MergeFromString(_definition(OPS[name]))
+    return found
+
+
+@cache
+def _definition(spec: OpSpec) -> bytes:
+    """The OpDef of a registered op, which does not change."""
+    content: bytes = op_def(spec).SerializeToString()
+    return content
 
 
 def ops_used_by_graph_def(graph_def: pb.GraphDef) -> set[str]:

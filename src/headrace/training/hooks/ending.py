@@ -69,7 +69,9 @@ class StopAtStepHook(SessionRunHook):
     _rests_from = (before_run, after_run)
 
     def _rest(self) -> Rest | None:
-        return None if self._last_step is None else Rest(self._args, self._read, self._last_step - 1)
+        return (
+            None if self._last_step is None else Rest(self._args, self._read, self._last_step - 1)
+        )
 
     def _rested(self, runs: int, stale: Any) -> None:
         """Nothing is counted."""
@@ -97,7 +99,9 @@ class NanTensorHook(SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Raises NanLossDuringTrainingError."""
         loss = run_values.results
-        if loss == loss if isinstance(loss, np.floating) else not np.isnan(loss):  # as quick as can be
+        if (
+            loss == loss if isinstance(loss, np.floating) else not np.isnan(loss)
+        ):  # as quick as can be
             return
         message = "Model diverged with loss = NaN."
         if self._fail:
