@@ -44,10 +44,10 @@ def counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(params=["left out", "called"])
-def ways(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def ways(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "called":
         monkeypatch.setattr(hooked_session, "resting", lambda hooks: None)
-    yield request.param
+    return str(request.param)
 
 
 def _events(directory: Path) -> Told:
@@ -140,10 +140,12 @@ def test_a_step_that_does_not_grow_is_told(caplog: pytest.LogCaptureFixture, way
         step = tf.train.get_or_create_global_step()
         counts = [tf.assign_add(step, 1), tf.no_op()]
         hook = tf.train.StepCounterHook(every_n_steps=50)
-        with caplog.at_level(logging.WARNING, "headrace"):
-            with tf.train.MonitoredSession(hooks=[hook]) as session:
-                for n in range(30):
-                    session.run(counts[n == 20])
+        with (
+            caplog.at_level(logging.WARNING, "headrace"),
+            tf.train.MonitoredSession(hooks=[hook]) as session,
+        ):
+            for n in range(30):
+                session.run(counts[n == 20])
     told = [r.getMessage() for r in caplog.records if "has not been increased" in r.getMessage()]
     assert len(told) == 1
     assert "it was 20 before this step and is 20" in told[0]

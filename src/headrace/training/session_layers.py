@@ -2,7 +2,7 @@
 
 | | adds |
 |---|---|
-| HookedSession (`training.hooked_session`) | hooks: their fetches and feeds go into the same step, and they hear of what came of it |
+| `hooked_session` | hooks: their fetches and feeds go into the same step, and they hear of what came of it |
 | CoordinatedSession | the coordinator: an error of one of its threads is the error of the step |
 | RecoverableSession | a new session, restored, where the old one was lost with a task; the step is run again |
 

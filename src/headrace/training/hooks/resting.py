@@ -2,10 +2,10 @@
 
 A hook that fetches the step to see whether something is due says in its `_rest` when that will be.  Until then its
 `before_run` gives what it gave the last time, and nobody sees what its `after_run` does, so a session may leave both
-out, and look at the step and the clock once for all such hooks.  What the hook would have counted meanwhile it is told in
-`_rested`, before anything else is called.  Classes that say so list the methods that may be left out: a subclass with
-others, or a method that a test has replaced, is called as ever.
-Called by: training.session_layers; hooks make `Rest`s.  Threads: one at a time.
+out, and look at the step and the clock once for all such hooks.  What the hook would have counted meanwhile it is told
+in `_rested`, before anything else is called.  Classes that say so list the methods that may be left out: a subclass
+with others, or a method that a test has replaced, is called as ever.
+Called by: training.hooked_session; hooks make `Rest`s.  Threads: one at a time.
 """
 
 from __future__ import annotations
