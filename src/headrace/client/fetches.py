@@ -154,7 +154,7 @@ class Fetches:
         if len(picks) == len(builds) and kind in (list, tuple):
             return _picking([pick.index for pick in picks], kind)
         if kind is list:
-            plan = [build.index if isinstance(build, _Pick) else build for build in builds]
+            plan: list[Any] = [b.index if isinstance(b, _Pick) else b for b in builds]
             return lambda values: [
                 values[each] if each.__class__ is int else each(values) for each in plan
             ]

@@ -64,8 +64,6 @@ def pack_op(xp: Any, *values: Any, axis: int) -> Any:
                 f"Shapes of all inputs must match: values[0].shape = {text(first)} != "
                 f"values[{index}].shape = {text(np.shape(value))}"
             )
-    if not first and axis in (0, -1) and values[0].dtype.kind in "fiub":
-        return xp.array(values)
     return xp.stack(values, axis=checked_axis(axis, len(first) + 1))
 
 

@@ -129,7 +129,7 @@ def next_due(timer: Any) -> tuple[float, float] | None:
     """
     if type(timer) is NeverTimer:
         return math.inf, math.inf
-    if type(timer) is not SecondOrStepTimer or vars(timer).get("_last_step") is None:
+    if type(timer) is not SecondOrStepTimer or timer._last_step is None:
         return None
     if timer._every_secs is not None:
         assert timer._last_time is not None
