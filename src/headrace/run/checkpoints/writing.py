@@ -1,9 +1,10 @@
 """Writing checkpoints, so that whatever happens meanwhile the last one that was whole stays whole and can be found.
 
 Every file is written under a name of its own, forced to the disk and renamed; the index comes last, for a checkpoint is
-what its index says.  Where one is written over another, both use the same names: the new data gets names for another
-number of shards, its index takes the old one's place in one moment, and only then does the data move to the usual
-names (as links, so that both indexes are true meanwhile).
+what its index says.  Of a part that savers merge at once only the data is forced to the disk.  Where one is written
+over another, both use the same names: the new data gets names for another number of shards, its index takes the old
+one's place in one moment, and only then does the data move to the usual names (as links, so that both indexes are true
+meanwhile).
 Called by: ops.io.checkpoints, training.saver.  Threads: any; writes of one prefix at the same time are the callers'
 mistake.  A large file has a thread of its own that flushes, and that ends with it.  Blocks for the disk; polls the step
 between pieces.
