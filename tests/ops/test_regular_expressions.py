@@ -242,3 +242,26 @@ def test_a_limit_is_an_error_that_says_how_to_raise_it(
     assert f"more than the {limit} " in str(e.value)
     monkeypatch.delenv(variable)
     assert isinstance(attempt(), bytes)
+
+
+@pytest.mark.parametrize("pattern", ["^s3://.*", "s3", "^a b.*", "^ab", "ab.*", "a|b", "^a.", "a*"])
+def test_patterns_that_say_how_strings_begin(pattern: str) -> None:
+    """What is known without the engine is what the engine says."""
+    from headrace.ops.string.regular_expressions import _compiled
+
+    strings = [
+        b"",
+        b"s3",
+        b"s3://",
+        b"s3://x",
+        b"s3://x\n",
+        b"s3://\xff",
+        b"a b",
+        b"ab",
+        b"abc",
+        b"b",
+    ]
+    with tf.Session() as session:
+        found = session.run(tf.strings.regex_full_match(tf.constant(strings), pattern))
+    regex = _compiled(pattern.encode(), False)
+    assert found.tolist() == [regex.matches(each) for each in strings]

@@ -54,3 +54,18 @@ def test_what_a_step_gives_is_the_callers_own(graph: Any) -> None:
         found = session.run({"a": a})
         found["a"] = 5.0
         assert session.run({"a": a}) == {"a": 1.0}
+
+
+def test_nests_of_the_same_tensors_share_what_was_planned(graph: Any) -> None:
+    a, b = tf.constant([1.0]) * 2.0, tf.constant([2.0]) * 2.0
+    with tf.Session() as session:
+        made = []
+        step = session._engine.step
+        session._engine.step = lambda *given: made.append(given) or step(*given)  # type: ignore
+        assert session.run([a, b]) == [[2.0], [4.0]]
+        assert session.run({"a": a, "b": [b]}) == {"a": [2.0], "b": [[4.0]]}
+        assert session.make_callable((a, b))() == ([2.0], [4.0])
+        assert len(made) == 1
+        assert session.run([b, a]) == [[4.0], [2.0]]
+        assert session.run([a, b, a + b]) == [[2.0], [4.0], [6.0]]
+        assert len(made) == 3

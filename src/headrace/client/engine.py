@@ -34,7 +34,7 @@ Release = Callable[[], None]
 class Step:
     """A `StepFunction`; `plain` is what is left of it without options, where that is less."""
 
-    __slots__ = ("_run", "plain")
+    __slots__ = ("__weakref__", "_run", "plain")
 
     def __init__(self, run: StepFunction, plain: PlainFunction | None) -> None:
         self._run = run

@@ -154,7 +154,10 @@ class Fetches:
         if len(picks) == len(builds) and kind in (list, tuple):
             return _picking([pick.index for pick in picks], kind)
         if kind is list:
-            return lambda values: [build(values) for build in builds]
+            plan: list[Any] = [b.index if isinstance(b, _Pick) else b for b in builds]
+            return lambda values: [
+                values[each] if each.__class__ is int else each(values) for each in plan
+            ]
         if kind is tuple:
             return lambda values: tuple([build(values) for build in builds])
         if hasattr(fetch, "_fields"):

@@ -23,6 +23,7 @@ from headrace.client.default_config import checked
 from headrace.client.engine import (
     BatchFunction,
     Engine,
+    StepFunction,
 )
 from headrace.client.fetches import Fetches, cache_key
 from headrace.client.prepared import OptionsCallable, PreparedStep, quickly
@@ -82,10 +83,13 @@ class BaseSession:
         self._quick: dict[
             Any, Callable[[], Any]
         ] = {}  # steps that fetch one thing and feed nothing
+        self._made: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+        """Steps that somebody has, by what they are made of: nests of other forms share them."""
         self._engine = _engine(target, graph, config, security)
         interrupts.install()
         # Once long waits have been spoken of.  When the interpreter ends, nothing can be imported.
         self._forget_reports: Callable[[BaseSession], None] | None = None
+        self._member_limit_s: float | None = None
         self._member_limit: MemberLimit | None = None
         long_waits.watch_over(self._engine.scope, _teller(weakref.ref(self)))
 
@@ -182,8 +186,22 @@ class BaseSession:
         computed = [t for t in resolved.tensors if t not in fed] if returned else resolved.tensors
         step = None
         if computed or resolved.targets or not returned:
-            step = self._engine.step(feeds, computed, resolved.targets, options)
+            step = self._step(feeds, computed, resolved.targets, options)
         return PreparedStep(resolved.build, step, feed_rules.string_positions(feeds), returned)
+
+    def _step(
+        self,
+        feeds: Sequence[Tensor],
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        options: pb.RunOptions | None,
+    ) -> StepFunction:
+        """Made by the engine, or the same of an unchanged graph."""
+        key = self._graph.version, tuple(feeds), tuple(fetches), tuple(targets)
+        known: StepFunction | None = self._made.get(key)
+        if known is None:
+            known = self._made[key] = self._engine.step(feeds, fetches, targets, options)
+        return known
 
     def _with_operation(self, error: errors.OpError) -> errors.OpError:
         interpreter_exit.stay()
@@ -398,13 +416,15 @@ class BaseSession:
 
     def _limit_missing_members(self, seconds: float) -> None:
         """End the session when a step has waited so long at a barrier for a task that does not answer."""
-        from headrace.client.missing_members import MemberLimit
-
-        self._member_limit = MemberLimit(self, seconds)
+        self._member_limit_s = seconds
 
     def _tell_long_wait(self, waited_s: float) -> None:
         from headrace.serve.observe import reporter
 
+        if self._member_limit is None and self._member_limit_s is not None:
+            from headrace.client.missing_members import MemberLimit  # where something waits long
+
+            self._member_limit = MemberLimit(self, self._member_limit_s)
         if self._member_limit is not None:
             self._member_limit.waits(waited_s)
         self._forget_reports = reporter.forget

@@ -30,12 +30,17 @@ MAX_RANK: Final = 64  # NumPy's
 def shape_to_proto(shape: shapes.Shape) -> pb.TensorShapeProto:
     """Unknown dimensions as -1, unknown rank as such."""
     proto = pb.TensorShapeProto()
+    put_shape(proto, shape)
+    return proto
+
+
+def put_shape(proto: pb.TensorShapeProto, shape: shapes.Shape) -> None:
+    """Say in an empty message what `shape_to_proto` says."""
     if shape is None:
         proto.unknown_rank = True
     else:
         for size in shape:
             proto.dim.add(size=-1 if size is None else size)
-    return proto
 
 
 shapes.AS_PROTO.append(shape_to_proto)

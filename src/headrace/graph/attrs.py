@@ -66,12 +66,17 @@ _KINDS = {"type": "DataType"}
 
 
 def to_proto(value: Any) -> pb.AttrValue:
-    """The AttrValue of a node's attr value."""
+    """The AttrValue of a node's attr value.  Raises TypeError if it is none."""
     proto = pb.AttrValue()
+    put(proto, value)
+    return proto
+
+
+def put(proto: pb.AttrValue, value: Any) -> None:
+    """Say in an empty AttrValue, which may be a part of a message, what `to_proto` says.  Raises as that does."""
     if isinstance(value, list):
         _list_to_proto(proto.list, value)
-        return proto
-    if isinstance(value, dtypes.DType):
+    elif isinstance(value, dtypes.DType):
         proto.type = value.as_datatype_enum  # type: ignore[assignment]
     elif isinstance(value, (bool, np.bool_)):
         proto.b = bool(value)
@@ -84,7 +89,8 @@ def to_proto(value: Any) -> pb.AttrValue:
     elif isinstance(value, str):
         proto.s = value.encode()
     elif isinstance(value, TensorShape):
-        proto.shape.CopyFrom(codec.shape_to_proto(value._raw))
+        proto.shape.SetInParent()
+        codec.put_shape(proto.shape, value._raw)
     elif isinstance(value, pb.TensorProto):
         proto.tensor.CopyFrom(value)
     elif isinstance(value, (np.ndarray, np.generic)):
@@ -93,7 +99,6 @@ def to_proto(value: Any) -> pb.AttrValue:
         proto.func.CopyFrom(value)
     else:
         raise TypeError(f"a {type(value).__name__} is not an attr value: {value!r:.80}")
-    return proto
 
 
 def _list_to_proto(proto: Any, values: list[Any]) -> None:
@@ -110,7 +115,7 @@ def _list_to_proto(proto: Any, values: list[Any]) -> None:
         elif isinstance(value, (bytes, str)):
             proto.s.append(value.encode() if isinstance(value, str) else value)
         elif isinstance(value, TensorShape):
-            proto.shape.add().CopyFrom(codec.shape_to_proto(value._raw))
+            codec.put_shape(proto.shape.add(), value._raw)
         elif isinstance(value, pb.NameAttrList):
             proto.func.add().CopyFrom(value)
         elif isinstance(value, pb.TensorProto):

@@ -59,6 +59,8 @@ class Graph(GraphScopes, LowLevel):
         self.strict_shapes = True  # False: a node whose shapes cannot fit fails when it runs
         self.has_runtime_names = False  # names that begin with '_', which programs cannot give
         self.version = 0
+        self._as_bytes: dict[bool, tuple[tuple[int, int], bytes]] = {}
+        """By whether shapes are added: version and number of the nodes that were asked for last, as a GraphDef."""
         self.seed: int | None = None
         self._implicit_seeds = 0
         self.versions: dict[str, int] = {"producer": GRAPH_DEF_VERSION, "min_consumer": 0}

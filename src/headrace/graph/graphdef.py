@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.device import canonical
 from headrace.base.device import merge as merged_device
-from headrace.base.shapes import TensorShape
 from headrace.base.traits import (
     AGGREGATE,
     ALLOWS_UNINITIALIZED,
@@ -38,6 +37,9 @@ from headrace.graph.tensor import Tensor
 if TYPE_CHECKING:
     from headrace.graph.function_library import Function
 
+_MOST_REMEMBERED: Final = 4 << 20
+"""Bytes of a GraphDef that is remembered: graphs with large constants would be in memory twice."""
+
 # What an optimizer has noted for itself; its unknown sizes have numbers, which are negative.
 _HINTS = frozenset(("_input_shapes", "_output_shapes"))
 
@@ -56,14 +58,14 @@ def node_def(op: Operation, add_shapes: bool = False) -> pb.NodeDef:
     node.input.extend(sorted(f"^{control.name}" for control in op.control_inputs))
     for name, value in op.attrs.items():
         if name == "value" and CONST in op.traits and not isinstance(value, pb.TensorProto):
-            proto = pb.AttrValue(tensor=codec.make_tensor_proto(value, dtype=op.attrs["dtype"]))
+            found = codec.make_tensor_proto(value, dtype=op.attrs["dtype"])
+            node.attr[name].tensor.CopyFrom(found)
         else:
-            proto = attr_values.to_proto(value)
-        node.attr[name].CopyFrom(proto)
+            attr_values.put(node.attr[name], value)
     if add_shapes and op.outputs:
-        node.attr["_output_shapes"].CopyFrom(
-            attr_values.to_proto([TensorShape(tensor._raw) for tensor in op.outputs])
-        )
+        shapes = node.attr["_output_shapes"].list.shape
+        for tensor in op.outputs:
+            codec.put_shape(shapes.add(), tensor._raw)
     return node
 
 
@@ -78,9 +80,8 @@ def graph_def(
 
     functions_from: with those functions that came after so many.
     """
-    proto = pb.GraphDef(versions=graph.graph_def_versions)
-    for op in graph.get_operations() if ops is None else ops:
-        proto.node.append(node_def(op, add_shapes))
+    proto = _whole(graph, add_shapes) if ops is None else _of(ops, add_shapes)
+    proto.versions.CopyFrom(graph.graph_def_versions)
     library = graph._library
     if library:
         wanted: Iterable[Function] = library
@@ -89,6 +90,26 @@ def graph_def(
         elif ops is not None:
             wanted = library.reachable(ops)
         proto.library.CopyFrom(library.proto(wanted))
+    return proto
+
+
+def _of(ops: Sequence[Operation], add_shapes: bool) -> pb.GraphDef:
+    """Just the nodes."""
+    proto = pb.GraphDef()
+    for op in ops:
+        proto.node.append(node_def(op, add_shapes))
+    return proto
+
+
+def _whole(graph: Graph, add_shapes: bool) -> pb.GraphDef:
+    """All nodes, remembered until the next change: hooks and savers ask for the same graph again and again."""
+    version = graph.version, len(graph)
+    known = graph._as_bytes.get(add_shapes)
+    if known is not None and known[0] == version:
+        return pb.GraphDef.FromString(known[1])
+    proto = _of(graph.get_operations(), add_shapes)
+    if proto.ByteSize() <= _MOST_REMEMBERED:
+        graph._as_bytes[add_shapes] = version, proto.SerializeToString()
     return proto
 
 

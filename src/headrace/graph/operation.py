@@ -315,6 +315,7 @@ class Operation:
 
     def _set_device(self, device: Any) -> None:
         self.device = devices.canonical(str(device) if device is not None else "")
+        self.graph.version += 1
 
     def __repr__(self) -> str:
         return f"<tf.Operation {self.name!r} type={self.type}>"

@@ -108,6 +108,7 @@ class Tensor:
             self._raw = shape_rules.merge(self._raw, shape_rules.as_raw(shape))
         except ValueError as error:
             raise ValueError(f"{error} (set_shape of {self.name})") from None
+        self.op.graph.version += 1
 
     @property
     def ndim(self) -> int | None:

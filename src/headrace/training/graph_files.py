@@ -29,9 +29,7 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
     if not hasattr(message, "SerializeToString"):
         raise TypeError(f"graph_or_graph_def must be a Graph or a GraphDef, not {message!r:.80}")
     if as_text:
-        from google.protobuf import text_format
-
-        content = text_format.MessageToString(message).encode()
+        content = _text(message).encode()
     else:
         content = message.SerializeToString()
     path = os.path.join(text.as_str_any(text.path_to_str(logdir)), name)
@@ -43,6 +41,16 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
     except OSError as error:
         raise file_error(os.fsencode(path), error) from None
     return path
+
+
+def _text(message: Any) -> str:
+    from google.protobuf import text_format
+
+    if getattr(getattr(message, "DESCRIPTOR", None), "name", None) != "GraphDef":
+        return text_format.MessageToString(message)
+    from headrace.codec.graph_text import graph_text
+
+    return graph_text(message)
 
 
 def _replace(path: str, content: bytes) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 from google.protobuf import text_format
@@ -26,7 +27,7 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.export_scopes import without_prefix
 from headrace.graph.graph import Graph
 from headrace.graph.graphdef import op_def
-from headrace.graph.registry import MISSING, OPS, traits_of
+from headrace.graph.registry import MISSING, OPS, OpSpec, traits_of
 from headrace.library.variables.partitioned import PartitionedVariable
 from headrace.library.variables.variables import Variable
 from headrace.run.checkpoints.writing import write_file
@@ -160,18 +161,10 @@ def export_scoped_meta_graph(
     given = graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
     check_message("graph_def", given, "GraphDef")
     excluded = _nodes_of_other_savers(given, saver_def) if clear_extraneous_savers else set()
-    nodes = pb.GraphDef(versions=given.versions)
-    if hasattr(given, "library") and given.HasField("library"):
-        nodes.library.CopyFrom(given.library)
     unbound: dict[str, None] = {}
-    for node in given.node:
-        if node.name not in excluded and _is_inside(node.name, export_scope):
-            copied = nodes.node.add()
-            copied.CopyFrom(node)
-            if export_scope:
-                _see_from_inside(copied, export_scope, unbound)
-            if clear_devices:
-                copied.device = ""
+    nodes = given
+    if excluded or export_scope or clear_devices:
+        nodes = _chosen(given, excluded, export_scope, clear_devices, unbound)
     variables = {}
     if export_scope:
         if unbound_inputs_col_name:
@@ -196,6 +189,28 @@ def export_scoped_meta_graph(
     if filename:
         _write(filename, found, as_text)
     return found, variables
+
+
+def _chosen(
+    given: Any,
+    excluded: Collection[str],
+    export_scope: str | None,
+    clear_devices: bool,
+    unbound: dict[str, None],
+) -> pb.GraphDef:
+    """Those of the nodes that are to be exported, as they are to be; inputs from outside are noted in `unbound`."""
+    nodes = pb.GraphDef(versions=given.versions)
+    if hasattr(given, "library") and given.HasField("library"):
+        nodes.library.CopyFrom(given.library)
+    for node in given.node:
+        if node.name not in excluded and _is_inside(node.name, export_scope):
+            copied = nodes.node.add()
+            copied.CopyFrom(node)
+            if export_scope:
+                _see_from_inside(copied, export_scope, unbound)
+            if clear_devices:
+                copied.device = ""
+    return nodes
 
 
 def create_meta_graph_def(
@@ -322,7 +337,18 @@ def strip_graph_default_valued_attrs(meta_graph_def: pb.MetaGraphDef) -> None:
 def stripped_op_list_for_graph(graph_def: pb.GraphDef) -> pb.OpList:
     """The OpDefs of the ops that a graph uses, by name."""
     used = ops_used_by_graph_def(graph_def)
-    return pb.OpList(op=[op_def(OPS[name]) for name in sorted(used) if name in OPS])
+    found = pb.OpList()
+    for name in sorted(used):
+        if name in OPS:
+            found.op.add().MergeFromString(_definition(OPS[name]))
+    return found
+
+
+@cache
+def _definition(spec: OpSpec) -> bytes:
+    """The OpDef of a registered op, which does not change."""
+    content: bytes = op_def(spec).SerializeToString()
+    return content
 
 
 def ops_used_by_graph_def(graph_def: pb.GraphDef) -> set[str]:

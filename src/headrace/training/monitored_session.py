@@ -17,15 +17,16 @@ from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.training.coordinator import Coordinator
+from headrace.training.hooked_session import HookedSession
 from headrace.training.hooks.protocol import SessionRunHook
 from headrace.training.queue_runner import start_queue_runners
 from headrace.training.scaffold import Scaffold
 from headrace.training.session_creators import ChiefSessionCreator, SessionCreator
 from headrace.training.session_layers import (
     CoordinatedSession,
-    HookedSession,
     RecoverableSession,
     StepContext,
+    WrappedSession,
 )
 
 __all__ = ["MonitoredSession", "SingularMonitoredSession"]
@@ -148,6 +149,8 @@ class _MonitoredSession:
 
     def _close_internal(self, failed: Any = None) -> None:
         try:
+            if isinstance(self._sess, WrappedSession):
+                self._sess._settle()
             if failed is None:
                 for hook in self._hooks:
                     hook.end(self._coordinated_creator.tf_sess)

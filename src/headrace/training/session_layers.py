@@ -2,7 +2,7 @@
 
 | | adds |
 |---|---|
-| HookedSession | hooks: their fetches and feeds go into the same step, and they hear of what came of it |
+| `hooked_session` | hooks: their fetches and feeds go into the same step, and they hear of what came of it |
 | CoordinatedSession | the coordinator: an error of one of its threads is the error of the step |
 | RecoverableSession | a new session, restored, where the old one was lost with a task; the step is run again |
 
@@ -11,29 +11,18 @@ Called by: training.monitored_session.  Threads: one at a time.
 
 from __future__ import annotations
 
-import itertools
 import logging
-import operator
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from headrace.base import errors
-from headrace.client.session import BaseSession
-from headrace.codec import protos as pb
 from headrace.serve.connect.readiness import connect_timeout_s, within
 from headrace.training.coordinator import Coordinator
-from headrace.training.hooks.protocol import (
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-)
 
 __all__ = [
     "LOST_TASK",
     "CoordinatedSession",
-    "HookedSession",
     "RecoverableSession",
     "StepContext",
     "WrappedSession",
@@ -105,6 +94,11 @@ class WrappedSession:
             log.error("while a session was closed whose task has gone: %s", error)
         finally:
             self._sess = None
+
+    def _settle(self) -> None:
+        """Have hooks know what they would if they had been called in each step."""
+        if isinstance(self._sess, WrappedSession):
+            self._sess._settle()
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """As `tf.Session.run`."""
@@ -253,155 +247,3 @@ class CoordinatedSession(WrappedSession):
                 if reported is not error:
                     log.debug("a thread had failed before the step did: %s", reported)
             raise error.with_traceback(error.__traceback__) from error.__cause__
-
-
-class HookedSession(WrappedSession):
-    """A session whose steps hooks take part in.
-
-    Where hooks ask for the same objects as in the step before, and nothing is fed or traced, the step is one that was
-    made ready once.
-    """
-
-    def __init__(self, session: Any, hooks: Sequence[SessionRunHook]) -> None:
-        super().__init__(session)
-        self._hooks = hooks
-        self._stop = False
-        # What `before_run` and `after_run` of the base class would do is nothing.
-        self._before = [(hook, hook.before_run) for hook in hooks if _overrides(hook, "before_run")]
-        asking = [id(hook) for hook, _ in self._before]
-        self._after = [
-            (hook.after_run, asking.index(id(hook)) if id(hook) in asking else None)
-            for hook in hooks
-            if _overrides(hook, "after_run")
-        ]
-        self._ready: dict[
-            Any, tuple[Callable[[], Any], list[int | None]]
-        ] = {}  # by what the caller fetches
-        self._ready_for: list[Any] = []  # what hooks asked for then
-
-    def _check_stop(self) -> bool:
-        return self._stop
-
-    def run(
-        self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
-    ) -> Any:
-        """The step, with what hooks add.  Raises RuntimeError after the stop, and if two feed the same."""
-        if self._stop or self._sess is None:
-            raise RuntimeError(
-                "Run called even after should_stop requested. A loop asks should_stop() before each step"
-            )
-        context = SessionRunContext(_new(SessionRunArgs, (fetches, feed_dict, None)), self._sess)
-        asked, fed = self._asked(context)
-        shown = pb.RunOptions() if options is None else options
-        metadata = pb.RunMetadata() if run_metadata is None else run_metadata
-        plain = options is None and run_metadata is None and feed_dict is None
-        found = self._run_again(fetches, asked) if plain else None
-        if found is None:
-            found = self._run_with(asked, fed, fetches, feed_dict, shown, metadata, not plain)
-        values, places = found
-        for after_run, n in self._after:
-            place = None if n is None else places[n]
-            results = None if place is None else values[place]
-            after_run(context, _new(SessionRunValues, (results, shown, metadata)))
-        self._stop = context._stop_requested
-        return values[0]
-
-    def _asked(self, context: SessionRunContext) -> tuple[list[Any], dict[Any, Any]]:
-        """What each hook asks for, and what they feed.  Raises RuntimeError as soon as two feed the same."""
-        asked = []
-        fed: dict[Any, Any] = {}
-        for _, before_run in self._before:
-            request = before_run(context)
-            asked.append(request)
-            if request is not None and request.feed_dict:
-                _refuse_same(fed, request.feed_dict, "Same tensor is fed by two hooks.")
-                fed.update(request.feed_dict)
-        return asked, fed
-
-    def _run_with(
-        self,
-        asked: list[Any],
-        fed: dict[Any, Any],
-        fetches: Any,
-        feed_dict: Any,
-        options: pb.RunOptions,
-        metadata: pb.RunMetadata,
-        told: bool,
-    ) -> tuple[list[Any], list[int | None]]:
-        """Values, the caller's first, and where each hook's are.  told: somebody reads options or metadata."""
-        wanted = [fetches]
-        places: list[int | None] = []
-        for request in asked:
-            fetched = request is not None and request.fetches is not None
-            places.append(len(wanted) if fetched else None)
-            if request is None:
-                continue
-            if fetched:
-                wanted.append(request.fetches)
-            if request.options:
-                _merge(options, request.options)
-                told = True
-        if fed and feed_dict:
-            _refuse_same(fed, feed_dict, "Same tensor is fed by a SessionRunHook and user.")
-            fed.update(feed_dict)
-        if told:
-            values = self._sess.run(wanted, fed or feed_dict, options, metadata)
-        else:  # a plain step is a faster one
-            values = self._sess.run(wanted, fed or feed_dict)
-        return values, places
-
-    def _run_again(self, fetches: Any, asked: list[Any]) -> Any:
-        """As `_run_with`; None if it is another step than the one before."""
-        last = self._ready_for
-        if len(last) != len(asked) or not all(map(operator.is_, asked, last)):
-            self._ready_for = asked
-            self._ready.clear()
-            return None
-        key = fetches
-        if type(fetches) is list:
-            key = (list, *fetches)
-        elif type(fetches) is dict:
-            key = (dict, *fetches.items())
-        try:
-            call = self._ready.get(key)
-        except TypeError:
-            return None
-        if call is None:
-            if type(self._sess).run is not BaseSession.run or len(self._ready) >= _MOST_READY:
-                return None
-            if any(r is not None and (r.feed_dict or r.options) for r in asked):
-                return None
-            extra = [r.fetches for r in asked if r is not None and r.fetches is not None]
-            numbers = itertools.count(1)
-            places = [None if r is None or r.fetches is None else next(numbers) for r in asked]
-            call = self._ready[key] = (self._sess.make_callable([fetches, *extra]), places)
-        if self._sess._closed:  # by a hook; `run` says so as it always does
-            return None
-        return call[0](), call[1]
-
-
-_MOST_READY = 64
-_new = tuple.__new__
-
-
-def _overrides(hook: Any, method: str) -> bool:
-    own = getattr(hook, method)
-    return getattr(own, "__func__", own) is not getattr(SessionRunHook, method)
-
-
-def _refuse_same(one: Mapping[Any, Any], other: Mapping[Any, Any], text: str) -> None:
-    both = [key for key in one if key in other]
-    if both:
-        raise RuntimeError(f"{text} Conflict(s): {both}")
-
-
-def _merge(options: pb.RunOptions, wanted: pb.RunOptions) -> None:
-    """Have `options` ask for what `wanted` asks for, too."""
-    options.trace_level = max(options.trace_level, wanted.trace_level)
-    options.timeout_in_ms = max(options.timeout_in_ms, wanted.timeout_in_ms)
-    options.inter_op_thread_pool = max(options.inter_op_thread_pool, wanted.inter_op_thread_pool)
-    options.output_partition_graphs |= wanted.output_partition_graphs
-    watches = options.debug_options.debug_tensor_watch_opts
-    watches.extend(wanted.debug_options.debug_tensor_watch_opts)
-    options.debug_options.reset_disk_byte_usage |= wanted.debug_options.reset_disk_byte_usage
-    options.report_tensor_allocations_upon_oom |= wanted.report_tensor_allocations_upon_oom

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.base import dtypes
 from headrace.base.dtypes import DType
+from headrace.ops._kernels.decimal_text import decimals
 from headrace.ops._kernels.number_text import doubles, parse_int, singles
 
 Array = np.ndarray[Any, Any]
@@ -52,6 +53,8 @@ _CONVERTERS: dict[DType, _Converter] = {
     dtypes.int64: lambda fields, careful: _integers(fields, careful, dtypes.int64),
     dtypes.string: _strings,
 }
+_INT32_MAX = 2**31 - 1
+_OF_NUMBERS = frozenset(b"%c" % letter for letter in b"0123456789.-")
 _NEUTRAL: dict[DType, bytes] = {dtypes.string: b""}  # for missing fields; 0 for numbers
 
 
@@ -87,6 +90,12 @@ class Columns:
             _Group(kind, [at for at, other in enumerate(types) if other is kind])
             for kind in dict.fromkeys(types)
         ]
+        self._whole = self._members(dtypes.int32, dtypes.int64)
+        self._pointed = self._members(dtypes.float32, dtypes.float64)
+
+    def _members(self, *kinds: DType) -> list[int]:
+        """The columns of these types."""
+        return [at for at, kind in enumerate(self.types) if kind in kinds]
 
     def of(self, flat: list[bytes], count: int, careful: bool, single: bool = False) -> list[Any]:
         """One vector per column, or with `single` one value of the only record.
@@ -108,6 +117,38 @@ class Columns:
             else:
                 for at, value in zip(group.members, values, strict=True):
                     found[at] = value
+        return found
+
+    def of_lines(
+        self, text: bytes, letters: Array, starts: Array, ends: Array, delim: bytes
+    ) -> list[Any] | None:
+        """As `of`, of lines in which every delimiter ends a field; None where `of` has to look closer.
+
+        starts, ends: [lines, columns], of the fields in `text`, whose bytes are `letters`.
+        """
+        if self.na_value[:1] in _OF_NUMBERS:  # it may be a number
+            return None
+        found: list[Any] = [None] * len(self.types)
+        signed, pointed = b"-" in text, b"." in text
+        for members, has_points in ((self._whole, False), (self._pointed, pointed)):
+            if not members:
+                continue
+            places = starts[:, members].T.ravel(), ends[:, members].T.ravel()
+            numbers = decimals(letters, *places, signed, has_points)
+            if numbers is None:
+                return None
+            for at, column in zip(members, numbers.reshape(len(members), -1), strict=True):
+                kind = self.types[at]
+                if kind is dtypes.int32 and max(column.max(), -column.min()) > _INT32_MAX:
+                    return None
+                found[at] = column.astype(kind.np, copy=False)
+        for group in self.groups:
+            if group.kind is dtypes.string:
+                flat = text.replace(b"\n", delim).split(delim)
+                values = self._converted(group, group.fields(flat, len(self.types)), False)
+                by_column = values.reshape(len(group.members), -1)
+                for at, column in zip(group.members, by_column, strict=True):
+                    found[at] = column
         return found
 
     def _converted(self, group: _Group, fields: list[bytes], careful: bool) -> Array:

@@ -325,8 +325,10 @@ def _unscattered(indices: Any, updates: Any, sizes: tuple[int, ...]) -> errors.O
 def coordinates(indices: Any, sizes: tuple[int, ...], policy: bytes, what: str) -> tuple[Any, Any]:
     """Coordinates as a tuple of arrays, one a dimension, and which of them are bad (None: none is)."""
     depth = indices.shape[-1]
-    limits = np.array(sizes[:depth], np.int64)
-    outside = (indices < 0) | (indices >= limits)
+    if indices.dtype == np.int64:  # a number below 0 is a large one without a sign
+        outside = indices.view(np.uint64) >= np.array(sizes[:depth], np.uint64)
+    else:
+        outside = (indices < 0) | (indices >= np.array(sizes[:depth], np.int64))
     if not outside.any():
         return _by_dimension(indices), None
     bad = outside.any(axis=-1)

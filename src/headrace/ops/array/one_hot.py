@@ -64,7 +64,15 @@ def one_hot_op(
     if depth < 0:
         raise errors.invalid_argument(f"depth must be non-negative, got: {int(depth)}")
     hot = np.asarray(indices)[..., np.newaxis] == np.arange(int(depth))
-    if on_value.dtype.kind in "fiub":
+    kind = on_value.dtype.kind
+    if (
+        kind in "fiub"
+        and on_value == 1
+        and off_value == 0
+        and not (kind == "f" and np.signbit(off_value))
+    ):
+        out = hot.astype(on_value.dtype)
+    elif kind in "fiub":
         out = np.where(hot, on_value, off_value)
     else:
         out = np.empty(hot.shape, on_value.dtype)

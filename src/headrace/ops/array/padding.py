@@ -70,10 +70,16 @@ def tile(xp: Any, input: Any, multiples: Any) -> Any:
             else f"Expected multiples to be 1-D, but got shape {text(np.shape(multiples))}"
         )
         raise errors.invalid_argument(f"{says}: the input has rank {len(sizes)}")
-    for at, count in enumerate(multiples):
+    times = multiples.tolist()
+    for at, count in enumerate(times):
         if count < 0:
             raise errors.invalid_argument(f"Expected multiples[{at}] >= 0, but got {count}")
-    return xp.tile(input, tuple(multiples.tolist()))
+    if len(sizes) != 2:
+        return xp.tile(input, tuple(times))
+    (height, width), (down, along) = sizes, times
+    out = xp.empty((down, height, along, width), input.dtype)
+    out[...] = input[:, xp.newaxis]
+    return out.reshape(down * height, along * width)
 
 
 tile.ragged_by("headrace.ops.array.ragged_shaping", "tile")

@@ -86,6 +86,28 @@ class _Splitter:
                 raise Malformed
         return list(itertools.chain.from_iterable(rows))
 
+    def lines(self, records: list[bytes], width: int) -> tuple[bytes, Array, Array, Array] | None:
+        """Plain records of `width` fields as lines of a text: that, its bytes, and where fields start and end.
+
+        None for what `split_all` has to look at.
+        """
+        if self.select or width < 2 or len(records) < _MANY:
+            return None
+        text = b"\n".join(records)
+        if not self._is_plain(text, records):
+            return None
+        letters = np.frombuffer(text, np.uint8)
+        marks = np.flatnonzero((letters == self.delim[0]) | (letters == _LINE_END))
+        if len(marks) != len(records) * width - 1:
+            return None
+        if not (letters[marks[width - 1 :: width]] == _LINE_END).all():
+            return None
+        ends = np.append(marks, len(letters)).reshape(-1, width)
+        starts = np.empty_like(ends)
+        starts.reshape(-1)[1:] = marks + 1
+        starts[0, 0] = 0
+        return text, letters, starts, ends
+
     def _have(self, text: bytes, records: list[bytes], width: int) -> bool:
         """Whether each of the plain records, which are lines in `text`, has so many fields."""
         if len(records) < _MANY:
@@ -168,6 +190,11 @@ class _Table:
 
         Raises Malformed, ValueError, OverflowError.
         """
+        lines = None if single else self.splitter.lines(records, len(self.values.types))
+        if lines is not None:
+            found = self.values.of_lines(*lines, self.splitter.delim)
+            if found is not None:
+                return found
         flat = self.splitter.split_all(records, len(self.values.types))
         return self.values.of(flat, len(records), b"_" in b"".join(records), single)
 

@@ -6,6 +6,7 @@ Source: TF 1.15 core/kernels/nth_element_op.cc, bucketize_op.cc
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -85,9 +86,15 @@ def bucketize_op(xp: Any, input: Array, *, boundaries: list[float]) -> Any:
 
     Raises InvalidArgument if they do not rise.
     """
-    limits = np.array(boundaries, np.float32)
-    if np.any(limits[1:] < limits[:-1]):
-        raise errors.invalid_argument(f"Expected sorted boundaries, not {boundaries!r:.200}")
     kind = input.dtype if input.dtype.kind == "f" else np.dtype(dtypes.float32.np)
-    found = np.searchsorted(limits.astype(kind), input.astype(kind, copy=False), side="right")
-    return found.astype(np.int32)
+    limits = _limits(tuple(boundaries), kind)
+    if limits is None:
+        raise errors.invalid_argument(f"Expected sorted boundaries, not {boundaries!r:.200}")
+    return limits.searchsorted(input.astype(kind, copy=False), side="right").astype(np.int32)
+
+
+@lru_cache(maxsize=256)
+def _limits(boundaries: tuple[float, ...], kind: np.dtype[Any]) -> Array | None:
+    """Boundaries, which an attr holds as float32, as an array; None unless they rise."""
+    limits = np.array(boundaries, np.float32)
+    return None if np.any(limits[1:] < limits[:-1]) else limits.astype(kind)

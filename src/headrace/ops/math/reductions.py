@@ -142,6 +142,10 @@ def _sum(x: Any, axes: Axes, keep: Any) -> Any:
         return _of_all(x, total(x), keep)
     if type(axes) is tuple and is_over_places(x, axes):
         return _kept(x, axes, sums_over_places(x, axes), keep)
+    if type(axes) is tuple and len(axes) == 1 and not keep and x.ndim > 1:
+        (axis,) = axes
+        if -x.ndim <= axis < x.ndim and x.shape[axis] == 1:
+            return np.add(x.squeeze(axis), 0)  # as 0 is what a sum begins with
     return np.add.reduce(x, axis=axes, dtype=x.dtype, keepdims=keep)
 
 

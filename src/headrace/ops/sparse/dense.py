@@ -23,6 +23,7 @@ from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.narrow import single
 from headrace.ops._kernels.row_sums import sums_of_rows
+from headrace.ops._kernels.sparse_keys import is_counting
 from headrace.ops.array.constants import zeros, zeros_like
 from headrace.ops.array.gathering import gather, gather_nd
 from headrace.ops.array.joining import concat
@@ -127,6 +128,11 @@ def sparse_to_dense_op(
             f"Dimension {output_shape.min()} must be >= 0: the output's shape is {output_shape.tolist()}"
         )
     rows = np.reshape(sparse_indices, (count, width))
+    if width == 2 and _one_each(rows, output_shape):
+        kind = np.asarray(default_value).dtype
+        dense = np.full(tuple(output_shape.tolist()), default_value, kind)
+        dense[:, 0] = sparse_values
+        return dense
     _checked_bounds(rows, output_shape)
     sizes = tuple(output_shape.tolist())
     places = _flat_places(rows, sizes)
@@ -135,6 +141,13 @@ def sparse_to_dense_op(
     dense = np.full(sizes, default_value, np.asarray(default_value).dtype)
     dense.reshape(-1)[places] = sparse_values
     return dense
+
+
+def _one_each(rows: Array, sizes: Any) -> bool:
+    """Whether the first element of each row of a matrix is there, and nothing else."""
+    if sizes[1] <= 0 or rows[:, 1].any():
+        return False
+    return is_counting(rows[:, 0], int(sizes[0]))
 
 
 def _flat_places(rows: Array, sizes: tuple[int, ...]) -> Array:

@@ -7,7 +7,7 @@ Source: behaviour of TF 1.15 (core/kernels/segment_reduction_ops.cc).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -54,6 +54,13 @@ def _checked(data: Any, indices: Any, ids: Any) -> int:
     return checked_ids(indices, ids, "and indices should have same size")
 
 
+def _one_each(data: Any, indices: Any, ids: Any) -> bool:
+    """Whether each segment is one row, which then is its sum and its mean."""
+    if data.ndim < 1 or indices.ndim != 1 or ids.shape != indices.shape:
+        return False
+    return is_counting(ids, len(ids))
+
+
 def _shape(c: ShapeContext) -> Shape:
     data, count = c.with_rank_at_least("data", 1), None
     shape_rules.merge(c.with_rank("indices", 1), c.with_rank("segment_ids", 1))
@@ -74,6 +81,8 @@ def _root_means(rows: Any, ids: Any, count: int) -> Any:
 
 def _family(name: str, types: str, reduce: Reduce, what: str) -> tuple[OpSpec, OpSpec]:
     def kernel(xp: Any, data: Any, indices: Any, segment_ids: Any) -> Any:
+        if _one_each(data, indices, segment_ids):
+            return _rows(data, indices)
         count = _checked(data, indices, segment_ids)
         return reduce(_rows(data, indices), segment_ids, count)
 
@@ -125,6 +134,25 @@ def _grad_shape(c: ShapeContext) -> Shape:
     return None if whole is None else (None if rows is None else int(rows), *whole[1:])
 
 
+def _sums_by_number(parts: Any, numbers: Any, count: int) -> Any:
+    """out[i] = the sum of the rows of parts whose number is i, [count, ...]."""
+    if parts.size > _FEW_ADDED or parts.dtype.char not in "fd":
+        return reduced(np.add, parts, numbers, count, 0)
+    out = np.zeros((count, *parts.shape[1:]), parts.dtype)
+    if not out.size or not len(numbers):
+        return out
+    width = out.size // count
+    places = numbers.astype(np.intp, copy=False)
+    out[places] = -0.0  # to which anything is added as it is
+    if width > 1:
+        places = (places[:, np.newaxis] * width + np.arange(width)).reshape(-1)
+    np.add.at(out.reshape(-1), places, parts.reshape(-1))
+    return out
+
+
+_FEW_ADDED: Final = 1 << 12  # elements that are added one by one
+
+
 def _gradient_op(name: str, power: float, what: str) -> OpSpec:
     def kernel(xp: Any, grad: Any, indices: Any, segment_ids: Any, output_dim0: Any) -> Any:
         count = _checked(grad, indices, segment_ids)
@@ -141,7 +169,7 @@ def _gradient_op(name: str, power: float, what: str) -> OpSpec:
         if power and not once:
             numbers = np.bincount(segment_ids, minlength=count)[segment_ids] ** power
             parts = parts / numbers.reshape(-1, *[1] * (parts.ndim - 1)).astype(parts.dtype)
-        return reduced(np.add, parts.astype(grad.dtype, copy=False), indices, rows, 0)
+        return _sums_by_number(parts.astype(grad.dtype, copy=False), indices, rows)
 
     kernel.__doc__ = f"""The gradient of {what} with respect to data.
 

@@ -38,6 +38,8 @@ _UNICODE_CLASS_BYTES: Final = 64
 _INSTRUCTION_BYTES: Final = (
     12  # of the memory that RE2 is allowed, for each instruction that it then allows
 )
+_PLAIN: Final = re.compile(rb"\^?([\w:/ -]{1,100})(?:\.\*)?\Z", re.ASCII)
+"""Patterns that nothing matches which does not begin so: a saver asks of each path whether it begins with ``s3://``."""
 _KEPT: Final = 64  # compiled patterns, each of which may take RE2's 8 MiB
 
 
@@ -220,15 +222,25 @@ def _replace(strings: Any, pattern: bytes, rewrite: bytes, all_of_them: bool) ->
 
 
 def _matched(strings: Any, pattern: bytes) -> Any:
-    regex = _compiled(pattern, True)
-    if regex.groups:
-        regex = _compiled(pattern, False)
+    start = _PLAIN.match(pattern)
+    begins = None if start is None else start[1]
+    regex = _for_matching(pattern) if begins is None else None
 
     def matches(value: bytes) -> bool:
+        nonlocal regex
+        if begins is not None and not value.startswith(begins):
+            return False
         poll()
+        if regex is None:
+            regex = _for_matching(pattern)
         return regex.matches(value)
 
     return mapped(matches, strings, np.bool_)
+
+
+def _for_matching(pattern: bytes) -> Regex:
+    regex = _compiled(pattern, True)
+    return _compiled(pattern, False) if regex.groups else regex
 
 
 # -- the ops ----------------------------------------------------------------------------------

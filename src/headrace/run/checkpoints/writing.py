@@ -1,9 +1,10 @@
 """Writing checkpoints, so that whatever happens meanwhile the last one that was whole stays whole and can be found.
 
 Every file is written under a name of its own, forced to the disk and renamed; the index comes last, for a checkpoint is
-what its index says.  Where one is written over another, both use the same names: the new data gets names for another
-number of shards, its index takes the old one's place in one moment, and only then does the data move to the usual
-names (as links, so that both indexes are true meanwhile).
+what its index says.  Of a part that savers merge at once only the data is forced to the disk.  Where one is written
+over another, both use the same names: the new data gets names for another number of shards, its index takes the old
+one's place in one moment, and only then does the data move to the usual names (as links, so that both indexes are true
+meanwhile).
 Called by: ops.io.checkpoints, training.saver.  Threads: any; writes of one prefix at the same time are the callers'
 mistake.  A large file has a thread of its own that flushes, and that ends with it.  Blocks for the disk; polls the step
 between pieces.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -177,15 +179,16 @@ class TemporaryFile:
                 self._flusher = _Flusher(self._file.fileno())
             self._flusher.more()
 
-    def sync(self) -> None:
-        """Have what was written on the disk, and close."""
+    def sync(self, lasting: bool = True) -> None:
+        """Have what was written on the disk, and close; just close where it need not last."""
         assert self._file is not None
         try:
             if self._flusher is not None:
                 self._flusher.end()
                 if self._flusher.error is not None:
                     raise self._flusher.error
-            os.fsync(self._file.fileno())
+            if lasting:
+                os.fsync(self._file.fileno())
             self._close()
         except OSError as error:
             raise file_error(self.final, error) from None
@@ -198,10 +201,10 @@ class TemporaryFile:
         if file is not None:
             file.close()
 
-    def publish(self, path: bytes | None = None) -> None:
-        """Have the final name, or `path`; what had it is gone."""
+    def publish(self, path: bytes | None = None, lasting: bool = True) -> None:
+        """Have the final name, or `path`; what had it is gone.  lasting: be on the disk before."""
         if self._file is not None:
-            self.sync()
+            self.sync(lasting)
         rename(self.path, path or self.final, self._files)
         self._is_there = False
 
@@ -214,13 +217,14 @@ def rename(old: bytes, new: bytes, files: Files) -> None:
         raise file_error(new, error) from None
 
 
-def write_file(path: bytes, pieces: Iterable[Buffer], files: Files) -> None:
-    """Make or replace a file: in one moment, and so that it survives a loss of power."""
+def write_file(path: bytes, pieces: Iterable[Buffer], files: Files, lasting: bool = True) -> None:
+    """Make or replace a file: in one moment, and, if it is lasting, so that it survives a loss of power."""
     with TemporaryFile(path, files) as file:
         for piece in pieces:
             file.write(piece)
-        file.publish()
-    sync_directory(path, files)
+        file.publish(lasting=lasting)
+    if lasting:
+        sync_directory(path, files)
 
 
 def sync_directory(path: bytes, files: Files) -> None:
@@ -306,13 +310,21 @@ def _move(
 ) -> None:
     for shard, name in zip(shards, names, strict=True):
         rename(shard, name, files)
-    sync_directory(prefix, files)
+    if not _PART.match(prefix):
+        sync_directory(prefix, files)
     _write_index(prefix, entries, count or len(shards), files)
+
+
+_PART: Final = re.compile(rb".*_temp/part-\d{5}-of-\d{5}\Z", re.DOTALL)
+"""Checkpoints that are only there until savers have merged them.  Their data is on the disk by then, as that of all; of
+their names and indexes nothing need survive a loss of power.
+"""
 
 
 def _write_index(prefix: bytes, entries: Entries, count: int, files: Files) -> None:
     index = tensor_bundle.index_name(os.fsdecode(prefix))
-    write_file(os.fsencode(index), tensor_bundle.written(dict(entries), count), files)
+    content = tensor_bundle.written(dict(entries), count)
+    write_file(os.fsencode(index), content, files, lasting=not _PART.match(prefix))
 
 
 def _tidy(prefix: bytes, shards: Sequence[bytes], files: Files) -> None:

@@ -19,7 +19,8 @@ from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.training.hooks.files import add_graphs, the_saver, write_graph_text, writer_of
 from headrace.training.hooks.protocol import SessionRunArgs, SessionRunHook
-from headrace.training.hooks.steps import SecondOrStepTimer, step_read_for
+from headrace.training.hooks.resting import Rest
+from headrace.training.hooks.steps import SecondOrStepTimer, next_due, step_read_for
 
 if TYPE_CHECKING:
     from headrace.training.scaffold import Scaffold
@@ -131,6 +132,17 @@ class CheckpointSaverHook(SessionRunHook):
         elif self._save(run_context.session, step):
             run_context.request_stop()
 
+    _rests_from = (before_run, after_run)
+
+    def _rest(self) -> Rest | None:
+        due = next_due(self._timer)
+        if due is None or (self._background is not None and self._background.begun()):
+            return None
+        return Rest(self._args, self._read, due[0] - self._steps_per_run, after_s=due[1])
+
+    def _rested(self, runs: int, stale: Any) -> None:
+        """Nothing is counted."""
+
     def end(self, session: Any) -> None:
         """Save what was not saved yet."""
         if self._background is not None:
@@ -196,6 +208,10 @@ class _Background:
                 self._stop = save()
         except BaseException as error:  # the boundary of the thread: `result` raises it
             self._error = error
+
+    def begun(self) -> bool:
+        """Whether there is a save, or the result of one that nobody has taken."""
+        return self._thread is not None
 
     def busy(self) -> bool:
         return self._thread is not None and self._thread.is_alive()

@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.run.scope import sleep_limit
 from headrace.training.hooks.protocol import SessionRunArgs, SessionRunHook
+from headrace.training.hooks.resting import Rest
 from headrace.training.hooks.steps import step_read_for
 
 __all__ = [
@@ -65,6 +66,16 @@ class StopAtStepHook(SessionRunHook):
         ):
             run_context.request_stop()
 
+    _rests_from = (before_run, after_run)
+
+    def _rest(self) -> Rest | None:
+        return (
+            None if self._last_step is None else Rest(self._args, self._read, self._last_step - 1)
+        )
+
+    def _rested(self, runs: int, stale: Any) -> None:
+        """Nothing is counted."""
+
 
 class NanLossDuringTrainingError(RuntimeError):
     """The loss is not a number."""
@@ -87,7 +98,10 @@ class NanTensorHook(SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Raises NanLossDuringTrainingError."""
-        if not np.isnan(run_values.results):
+        loss = run_values.results
+        if (
+            loss == loss if isinstance(loss, np.floating) else not np.isnan(loss)
+        ):  # as quick as can be
             return
         message = "Model diverged with loss = NaN."
         if self._fail:

@@ -3,7 +3,7 @@
 Order: `begin` once, while the graph may still change; `after_create_session` for every session that is made, those
 made after a failure too; `before_run` and `after_run` around every step; `end` once, unless an error ended the work.
 Each is called for all hooks in the order in which they were given.
-Called by: training.session_layers, training.monitored_session.  Threads: the caller's.
+Called by: training.hooked_session, training.monitored_session.  Threads: the caller's.
 """
 
 from __future__ import annotations

@@ -17,10 +17,12 @@ from headrace.codec import protos as pb
 from headrace.training.global_step import get_global_step
 from headrace.training.hooks.files import writer_of
 from headrace.training.hooks.protocol import SessionRunArgs, SessionRunHook
+from headrace.training.hooks.resting import Rest
 from headrace.training.hooks.steps import (
     NeverTimer,
     SecondOrStepTimer,
     graph_element,
+    next_due,
     step_read_for,
 )
 from headrace.training.logging import log_first_n
@@ -89,6 +91,16 @@ class LoggingTensorHook(SessionRunHook):
         if self._due:
             self._tell(run_values.results)
         self._calls += 1
+
+    _rests_from = (before_run, after_run)
+
+    def _rest(self) -> Rest | None:
+        self._due = False
+        due = next_due(self._timer)
+        return None if due is None else Rest(runs=due[0] - self._calls, before_s=due[1])
+
+    def _rested(self, runs: int, stale: Any) -> None:
+        self._calls += runs
 
     def end(self, session: Any) -> None:
         """Log them once more, if asked to."""
@@ -174,6 +186,18 @@ class StepCounterHook(SessionRunHook):
             )
         self._previous = stale
 
+    _rests_from = (before_run, after_run)
+
+    def _rest(self) -> Rest | None:
+        due, last = next_due(self._timer), self._previous
+        if due is None or last is None:
+            return None
+        return Rest(self._args, self._read, due[0] - self._steps_per_run, last, after_s=due[1])
+
+    def _rested(self, runs: int, stale: Any) -> None:
+        if runs:
+            self._previous = stale
+
     def _log_and_record(self, elapsed_steps: int, elapsed_time: float, global_step: int) -> None:
         per_s = elapsed_steps / elapsed_time if elapsed_time else float("inf")
         if self._writer is not None:
@@ -247,6 +271,21 @@ class SummarySaverHook(SessionRunHook):
             for summary in run_values.results["summary"]:
                 self._writer.add_summary(summary, step)
         self._next = step + 1
+
+    _rests_from = (before_run, after_run)
+
+    def _rest(self) -> Rest | None:
+        due = next_due(self._timer)
+        if not self._writer or due is None or self._next is None:
+            return None
+        if self._timer.should_trigger_for_step(self._next):
+            return None
+        return Rest(self._plain, self._read, due[0] - 2, before_s=due[1])
+
+    def _rested(self, runs: int, stale: Any) -> None:
+        self._due = False
+        if runs:
+            self._next = stale + 2
 
     def end(self, session: Any = None) -> None:
         """Flush."""

@@ -5,6 +5,7 @@ Called by: hooks.  Threads: the caller's.
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -12,7 +13,14 @@ from headrace.graph import scopes
 from headrace.library.variables.variables import Variable
 from headrace.training.global_step import get_global_step
 
-__all__ = ["NeverTimer", "SecondOrStepTimer", "global_step_read", "graph_element", "step_read_for"]
+__all__ = [
+    "NeverTimer",
+    "SecondOrStepTimer",
+    "global_step_read",
+    "graph_element",
+    "next_due",
+    "step_read_for",
+]
 
 _READS = "global_step_read_op_cache"  # the collection, under TensorFlow's name
 
@@ -112,6 +120,22 @@ class NeverTimer:
     def update_last_triggered_step(self, step: int) -> tuple[None, None]:
         """See `SecondOrStepTimer`."""
         return None, None
+
+
+def next_due(timer: Any) -> tuple[float, float] | None:
+    """The step and the time at which a timer that has been used says so again: one of them is infinite.
+
+    None where nobody knows: it has not been used yet, or is a program's own.
+    """
+    if type(timer) is NeverTimer:
+        return math.inf, math.inf
+    if type(timer) is not SecondOrStepTimer or timer._last_step is None:
+        return None
+    if timer._every_secs is not None:
+        assert timer._last_time is not None
+        return math.inf, timer._last_time + timer._every_secs
+    assert timer._every_steps is not None
+    return timer._last_step + timer._every_steps, math.inf
 
 
 def graph_element(obj: Any) -> Any:
