@@ -21,7 +21,7 @@ import numpy as np
 from headrace.ops._kernels.blocks import LARGE
 from headrace.ops._kernels.channels import Units
 from headrace.ops._kernels.convolving import convolved
-from headrace.ops._kernels.normalizing import Moments, Normalizing
+from headrace.ops._kernels.normalizing import Moments, Normalizing, is_near
 from headrace.ops._kernels.windows import geometry
 from headrace.ops.nn.batch_norm import factor_of, statistics
 from headrace.plan.ir import Facts, Instr
@@ -221,7 +221,8 @@ class _Together:
         factor = factor_of(scale, biased, self._attrs["epsilon"])
         made = np.empty(shape, pictures.dtype)
         into = units.lines(made)
-        normalize = Normalizing(units, new_mean, factor, offset)
+        near = is_near(new_mean, biased, self._attrs["epsilon"])
+        normalize = Normalizing(units, new_mean, factor, offset, near)
 
         def part(at: slice) -> None:
             normalize(lines[at], into[at])
