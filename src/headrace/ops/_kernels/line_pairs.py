@@ -171,9 +171,7 @@ def _most_together(count: int, most: int) -> int:
     return next((some for some in range(min(count, most), 1, -1) if count % some == 0), 1)
 
 
-def _of_lines(
-    function: Callable[..., Any], x: Array, first: int, second: int, into: Array
-) -> None:
+def _of_lines(function: Callable[..., Any], x: Array, first: int, second: int, into: Array) -> None:
     """into [n, pairs, pixels, c] = function of the lines `first` and `second` of x [n, lines, pixels, c], and of each
     second one after these; beyond the first and the last line there are zeros.
     """
@@ -181,9 +179,7 @@ def _of_lines(
     start = max(0, -(first // 2), -(second // 2))
     end = max(start, min(pairs, -(-(high - first) // 2), -(-(high - second) // 2)))
     if start < end:
-        one, other = (
-            x[:, at + 2 * start : at + 2 * end - 1 : 2] for at in (first, second)
-        )
+        one, other = (x[:, at + 2 * start : at + 2 * end - 1 : 2] for at in (first, second))
         function(one, other, out=into[:, start:end])
     for pair in (*range(min(start, pairs)), *range(end, pairs)):
         lines = [

@@ -78,9 +78,7 @@ class Normalizing:
             whole = offset - mean.astype(np.float64) * factor
             self._factor, self._offset = map(units.repeated, (factor, whole.astype(kind)))
         else:
-            self._mean, self._factor, self._offset = map(
-                units.repeated, (mean, factor, offset)
-            )
+            self._mean, self._factor, self._offset = map(units.repeated, (mean, factor, offset))
 
     def __call__(self, lines: Array, into: Array) -> None:
         """into, which may be `lines`: normalized."""

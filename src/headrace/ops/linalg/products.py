@@ -173,13 +173,27 @@ def is_large_product(x: Any, y: Any) -> bool:
     )
 
 
+def _is_outer(x: Any, y: Any, work: int) -> bool:
+    """Whether each element is one product, for which BLAS takes three times as long as NumPy."""
+    return bool(
+        y.shape[0] == 1
+        and work < LARGE
+        and x.dtype == y.dtype
+        and x.dtype.kind == "f"
+        and x.dtype.itemsize > 2
+    )
+
+
 def multiplied_into(out: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
     """As `multiplied`, of matrices, in `out` if the product is such an array."""
     x, y = a.T if transpose_a else a, b.T if transpose_b else b
     fits = x.shape[1] == y.shape[0] and out.shape == (x.shape[0], y.shape[1])
     if not fits or not out.dtype == a.dtype == b.dtype:
         return multiplied(np, a, b, transpose_a, transpose_b)
-    return _shared(x, y, x.shape[0] * y.size, out)
+    work = x.shape[0] * y.size
+    if x.shape[1] == 1 and _is_outer(x, y, work):
+        return np.multiply(x, y, out)
+    return _shared(x, y, work, out)
 
 
 def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
@@ -192,6 +206,8 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
     y = b.T if transpose_b else b
     try:
         work = x.shape[0] * y.size
+        if x.shape[1] == 1 and xp is np and _is_outer(x, y, work):
+            return np.multiply(x, y)
         if a.dtype.itemsize == 2:
             return _shared(_single(x), _single(y), work).astype(a.dtype, copy=False)
         return xp.matmul(x, y) if work < THREADED_VECTOR else _shared(x, y, work)

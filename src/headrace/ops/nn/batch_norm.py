@@ -94,8 +94,9 @@ def _of_batch(
     new_mean, biased = moments.found()
     factor = factor_of(scale, biased, epsilon)
     y = np.empty(given.shape, np.result_type(given, factor))
-    into, normalize = units.lines(y), Normalizing(
-        units, new_mean, factor, offset, is_near(new_mean, biased, epsilon)
+    into, normalize = (
+        units.lines(y),
+        Normalizing(units, new_mean, factor, offset, is_near(new_mean, biased, epsilon)),
     )
     units.each(lambda at: normalize(lines[at], into[at]))
     count = math.prod(x.shape[:-1])

@@ -18,6 +18,7 @@ from headrace.plan.rules import (
     normalizations,
     padded_sums,
     resized_casts,
+    row_views,
     send_buffers,
     unread_gathers,
     unstretched,
@@ -42,6 +43,7 @@ RULES: Final[tuple[Rule, ...]] = (
     updates.RULE,
     send_buffers.RULE,
     unread_gathers.RULE,
+    row_views.RULE,
 )
 
 OF_BLOCKS: Final = frozenset((assignments.RULE.name, elementwise.RULE.name))
