@@ -106,20 +106,15 @@ class Back:
 
     def look(self, at: slice, dy: Array, x: Array) -> None:
         """dy, x: lines of the units `at`."""
-        units, off = self._units, x
-        if not self._near:
-            off = scratch(0, x.shape, x.dtype)
-            with units.as_they_lie():
-                np.subtract(x, self._means, out=off)
+        units, off = self._units, scratch(0, x.shape, x.dtype)
+        with units.as_they_lie():
+            np.subtract(x, self._means, out=off)  # sums of products would be as large as the mean
         self._sums[0, at] = units.sums_of_products(off, dy)
         self._sums[1, at] = units.sums(dy)
 
     def found(self) -> tuple[Array, Array]:
         """Gradients of scale and offset, [c] each; from then on lines go `through`."""
-        with_x, of_dy = self._sums.sum(1, dtype=np.float64)
-        if self._near:
-            with_x -= self._mean * of_dy
-        to_scale, to_offset = with_x.astype(np.float32), of_dy.astype(np.float32)
+        to_scale, to_offset = self._sums.sum(1, dtype=np.float64).astype(np.float32)
         to_scale *= self._inverse
         units, count = self._units, np.float32(max(self._units.pixels * self._units.count, 1))
         factor, of_mean = self._scale * self._inverse, to_offset / count

@@ -37,6 +37,7 @@ LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 m
 THREADED = 1 << 18  # from which OpenBLAS would use threads of its own
 THREADED_VECTOR = 9216  # the same, where one of the factors is a vector
 GRAIN = 16  # rows or columns that BLAS works on together
+_ACROSS = 4  # how many times as many rows there are where a second factor that lies across is laid out for each part
 _FEW = 64  # rows, which take less time than reading the other factor, if that is not in a cache
 FAR, NEAR = (
     4 << 20,
@@ -90,12 +91,17 @@ def _parts(work: int) -> int:
 
 
 def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
-    """Of which (rows of x, columns of y) a large product of two matrices is made, one part after the other."""
+    """Of which (rows of x, columns of y) a large product of two matrices is made, one part after the other.
+
+    BLAS lays out the other factor anew for each part, which takes longest where that is y and lies across.
+    """
     rows, columns = x.shape[0], y.shape[1]
-    longer = max(rows, columns)
+    lies_across = y.flags.f_contiguous and not y.flags.c_contiguous
+    by_rows = rows >= (_ACROSS * columns if lies_across else columns)
+    longer = rows if by_rows else columns
     each = -(-longer // (_parts(work) * GRAIN)) * GRAIN
     cuts = [slice(first, min(first + each, longer)) for first in range(0, longer, each)]
-    if rows >= columns:
+    if by_rows:
         return [(cut, slice(columns)) for cut in cuts]
     return [(slice(rows), cut) for cut in cuts]
 

@@ -213,7 +213,12 @@ def sigmoid_op(xp: Any, x: Any) -> Any:
     """
     if x.__class__ is not np.ndarray or not x.ndim:
         return xp.reciprocal(1 + xp.exp(-x))
-    made = np.negative(x)
+    return _sigmoid(x)
+
+
+@sigmoid_op.into
+def _sigmoid(x: Any, out: Any = None) -> Any:
+    made = np.negative(x, out)
     np.exp(made, made)
     np.add(made, 1, made)
     return np.reciprocal(made, made)
