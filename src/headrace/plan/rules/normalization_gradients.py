@@ -110,7 +110,7 @@ class _Together:
         before = group.members[:at]
         self._epsilon = self._norm.op.attrs["epsilon"]
         self._given = group.inputs_of(self._norm)
-        self._changes = Changes(group, before) if before else None
+        self._changes = Changes(group, before, None) if before else None
         self._dy = self._norm.inputs[0]
         after = {member.op.type: member for member in group.members[at + 1 :]}
         self._filter = after.get("Conv2DBackpropFilter")
