@@ -32,7 +32,7 @@ from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
 
 Array = np.ndarray[Any, Any]
-_MOST_STAGES = 4  # as long as they run, the step is not asked whether it is to go on
+MOST_STAGES = 4  # as long as they run, the step is not asked whether it is to go on
 _BESIDE = (0, 4)
 """Dimensions of what an element is changed by: a number for all, or as many as there are elements."""
 
@@ -48,7 +48,7 @@ def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None
     if stage is None:
         return None
     stages = [stage]
-    while len(stages) < _MOST_STAGES:
+    while len(stages) < MOST_STAGES:
         before = _stage_before(stages[0], facts, taken)
         if before is None or _of([before, *stages], facts) is None:
             break
