@@ -8,7 +8,7 @@ Three ways, of which `layout` chooses by what they copy, one that copies nearly 
   line gives at each place k of the window, [n · lines, k · m]; an output is the sum of k of them.  Copies 1/k as
   much, and its products are wide, which BLAS likes better.
 - Flat (`ops._kernels.flat`): for few channels, and windows that move by one. Nothing is laid out; as bands otherwise.
-- Pairs (`ops._kernels.line_pairs`): as Flat, for windows of three lines, which make two lines of outputs with fewer products.
+- Pairs (`ops._kernels.line_pairs`): as Flat, for windows of three lines: two lines of outputs with fewer products.
 - Tiles (`ops._kernels.winograd`): Winograd's way, for floats, many channels and windows of 3 or 5.
 A layout works on a few images at a time, in memory that stays in the cache.
 Called by: ops._kernels.convolving.  Threads: any; the scratch memory is the thread's.

@@ -174,7 +174,7 @@ class Changes:
     """What elementwise nodes do, one after the other, where the pictures lie."""
 
     def __init__(self, group: Group, members: Sequence[Instr], value: int | None) -> None:
-        """value: what the first one takes of what is there already; each other one takes what the one before it gives."""
+        """value: what the first one takes of what is there; each other one takes what the one before it gives."""
         self._steps = []
         for member in members:
             function = _sum if member.op.type == "AddN" else writes_into(member.op)

@@ -60,12 +60,14 @@ def _build(group: Group) -> Kernel:
     first = int(group.values.constants[cut.inputs[1]][0])
     shape = group.values.tensor(cut.outputs[0])._raw
     assert shape is not None
+    rows = shape[0]
+    assert rows is not None
 
     def at_once(values: Sequence[Any]) -> Sequence[Any] | None:
         given = values[given_at]
         if first < 0 or not given.flags.c_contiguous:
             return None
-        found = given[first : first + shape[0]]
+        found = given[first : first + rows]
         return (found,) if found.shape == shape else None
 
     return group.kernel(at_once)

@@ -2,14 +2,15 @@
 
 `was = suppress_warnings()` before, and `restore_warnings(was)` in a finally after.
 
-The same as ``np.errstate(all="ignore")`` and ``np.setbufsize(BUFFER)`` around the step, which take 2 us: half of a small
-step.  NumPy keeps both settings in a context variable; which one, and what it holds then, is looked up once, with
+The same as ``np.errstate(all="ignore")`` and ``np.setbufsize(BUFFER)`` around the step, which take 2 us: half of a
+small step.  NumPy keeps both settings in a context variable; which one, and what it holds then, is looked up once, with
 `np.errstate` itself.
 
 Where an array is broadcast, or its rows are apart in memory, NumPy's ufuncs put as many elements as the buffer has into
-one, row by row, and work on that; rows that are as long as the buffer they read and write as they lie.  So with a buffer
-of 1,024 elements what is added to each row of a large matrix takes two thirds of the time that it takes with NumPy's own
-choice of 8,192; what has shorter rows, and what is converted, takes as long as before (`ops._kernels.runs` has those).
+one, row by row, and work on that; rows that are as long as the buffer they read and write as they lie.  So with a
+buffer of 1,024 elements what is added to each row of a large matrix takes two thirds of the time that it takes with
+NumPy's own choice of 8,192; what has shorter rows, and what is converted, takes as long as before (`ops._kernels.runs`
+has those).
 Called by: run.exec.program, run.exec.dataflow.  Threads: any; the setting is the thread's own.
 """
 
