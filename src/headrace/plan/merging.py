@@ -2,8 +2,8 @@
 
 Two nodes are equal if they are of one op that only computes, with equal attrs and equal inputs, and wait for nothing
 else.  An Identity is equal to what it is of, and so is a product with 1 (`OpSpec.same`).  What depends on when it runs
-is left alone: what reads variables or may alias them, state, random numbers.  So only a trace could tell (traced steps have every node), and an error, which the
-earlier node raises for both: it would have been the first to raise it anyway.
+is left alone: what reads variables or may alias them, state, random numbers.  So only a trace could tell (traced steps
+have every node), and an error, which the earlier node raises for both: it would have been the first to raise it anyway.
 In a step with branches and loops this is done once these are instructions, to what is outside of them: values that they
 take keep their numbers.
 Called by: plan.passes.  Threads: any.

@@ -54,7 +54,8 @@ class Words:
         """
         blocks, rest = divmod(count, 4)
         if rest or self._next != self._first or blocks > min(self._reserved, _MOST_AHEAD):
-            return make(self.take(count)[None])[0]
+            found: Array = make(self.take(count)[None])[0]
+            return found
         self._next += blocks
         return self._stream.words_of_steps(self._first, blocks, self._reserved, make)
 
@@ -81,7 +82,8 @@ def doubles_of(words: Array) -> Array:
     """float64 [.., n] in [0, 1) of words [.., 2 n]."""
     high, low = words[..., ::2], words[..., 1::2]
     bits = (np.uint64(1023) << np.uint64(52)) | (high & np.uint64(0xFFFFF)) << np.uint64(32)
-    return np.ascontiguousarray(bits | low).view(np.float64) - 1.0
+    found: Array = np.ascontiguousarray(bits | low).view(np.float64) - 1.0
+    return found
 
 
 class Alias:

@@ -12,7 +12,7 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -57,34 +57,39 @@ def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None
         return None
     stages = [stage]
     while len(stages) < MOST_STAGES:
-        before = _stage_before(stages[0], facts, taken)
-        if before is None or _of([before, *stages], facts) is None:
+        before = _stage_before(stages, facts, taken)
+        if before is None:
             break
         stages.insert(0, before)
     return _of(stages, facts)
 
 
 def _stage(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr] | None:
-    """What the gradient comes from, element by element, and the two gradients that it goes to."""
+    """The most that may run together with a normalization's gradient."""
+    for members in _candidates(norm, facts, taken):
+        if len(members) > 1 and _of([members], facts) is not None:
+            return members
+    return None
+
+
+def _candidates(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Iterator[list[Instr]]:
+    """What the gradient comes from, element by element, that, and the two gradients that it goes to; less and less."""
     if not normalizes(norm, taken) or norm.inputs.count(norm.inputs[0]) != 1:
-        return None
+        return
     before = _before(norm, facts, taken)
     after = users_of_gradient(norm.outputs[0], facts, taken)
     if any(user.op.type not in _AFTER for user in after):
         after = []
     for users in (after, []) if after else ([],):
         for start in range(len(before) + 1):
-            members = [*before[start:], norm, *users]
-            if len(members) > 1 and _of([members], facts) is not None:
-                return members
-    return None
+            yield [*before[start:], norm, *users]
 
 
 def _stage_before(
-    stage: Sequence[Instr], facts: Facts, taken: AbstractSet[Instr]
+    stages: Sequence[Sequence[Instr]], facts: Facts, taken: AbstractSet[Instr]
 ) -> list[Instr] | None:
-    """The one that makes, with the gradient of a convolution's input, what this one begins with, for nobody else."""
-    begins = stage[0]
+    """The one that makes, with the gradient of a convolution's input, what these begin with, for nobody else."""
+    begins = stages[0][0]
     for value in begins.inputs[:1] if begins.op.type == _NORM else begins.inputs:
         maker = facts.maker(value)
         if maker is None or maker.op.type != "Conv2DBackpropInput" or value in facts.results:
@@ -92,9 +97,9 @@ def _stage_before(
         norm = facts.maker(maker.inputs[2])
         if norm is None or norm.op.type != _NORM or facts.uses(value) != [begins]:
             continue
-        found = _stage(norm, facts, taken)
-        if found is not None and maker in found:
-            return found
+        for members in _candidates(norm, facts, taken):
+            if maker in members and _of([members, *stages], facts) is not None:
+                return members
     return None
 
 
