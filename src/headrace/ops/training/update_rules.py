@@ -26,8 +26,8 @@ from headrace.base.traits import NEVER_FOLDED, SHARES, STATEFUL, TAKES_PRODUCTS,
 from headrace.graph.operation import Operation
 from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext
+from headrace.ops._kernels.product_parts import parts_of_product
 from headrace.ops._kernels.scratch import scratch
-from headrace.ops.linalg.products import parts_of_product
 from headrace.ops.state.resources import held, variable_behind
 from headrace.run.exec.worker_pool import parallel_for
 from headrace.run.state.variable import Locked, State
