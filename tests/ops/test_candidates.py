@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.ops.nn import candidates
 
 TRUE = np.array([[1, 2], [3, 0]])
 COUNT = 10
@@ -51,6 +52,27 @@ def test_unique_classes_are_different_and_their_counts_are_those_of_one_number_o
         assert tries[0] > 6
         wanted = 1 - (1 - shares[TRUE]) ** tries[0].round()
         np.testing.assert_allclose(true, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["uniform", "log_uniform", "learned_unigram"])
+@pytest.mark.parametrize("unique", [True, False])
+def test_draws_of_many_steps_are_those_of_a_sampler_that_makes_each_by_itself(
+    name: str, unique: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is made for the next steps, and what is kept after some, to the bit."""
+    found = []
+    for alone in (False, True):
+        if alone:
+            monkeypatch.setattr(candidates, "_MOST_KEPT", 0)
+            monkeypatch.setattr(
+                candidates.Sampler, "draw_first", lambda self, words, size: self.draw(words, size)
+            )
+        with tf.Graph().as_default(), tf.Session() as session:
+            fetches = sampler(name)(TRUE, 2, 64, unique, 500, seed=5)
+            found.append([session.run(fetches) for _ in range(40)])
+    for one, other in zip(*found, strict=True):
+        for mine, theirs in zip(one, other, strict=True):
+            assert mine.tobytes() == theirs.tobytes()
 
 
 def test_a_learned_sampler_learns_the_true_classes() -> None:

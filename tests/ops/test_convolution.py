@@ -126,7 +126,7 @@ def out_size(case: dict[str, Any]) -> list[int]:
     ]  # fmt: skip
 
 
-LAYOUTS: list[Any] = [layouts.Rows, layouts.Columns, layouts.Bands, layouts.Flat]
+LAYOUTS: list[Any] = [layouts.Rows, layouts.Columns, layouts.Bands, layouts.Flat, layouts.Pairs]
 
 
 @given(cases(), st.sampled_from(LAYOUTS))
@@ -137,8 +137,8 @@ def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
 
     def chosen(where: Geometry, channels: int, made: int, *_: Any, **__: Any) -> Any:
         fits = kind is not layouts.Bands or (where.strides[0] == 1 and 0 not in where.out)
-        if kind is layouts.Flat:
-            fits = layouts.Flat.fit(where)
+        if kind in (layouts.Flat, layouts.Pairs):
+            fits = kind.fit(where)
         return (kind if fits else layouts.Rows)(where, channels, made)
 
     rng = np.random.default_rng(case["seed"])
@@ -175,6 +175,8 @@ def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
         ((56, 56), (3, 3), (1, 1), 64, 64, 1, layouts.Tiles),
         ((28, 28), (3, 3), (1, 1), 256, 256, 50, layouts.Rows),
         ((28, 28), (3, 3), (1, 1), 16, 16, 50, layouts.Flat),
+        ((28, 28), (3, 3), (1, 1), 24, 32, 50, layouts.Pairs),
+        ((28, 28), (5, 3), (1, 1), 24, 32, 50, layouts.Flat),
         ((28, 28), (3, 3), (1, 2), 16, 16, 50, layouts.Bands),
         ((56, 56), (3, 3), (1, 1), 64, 64, 0, layouts.Rows),
         ((14, 14), (1, 5), (1, 1), 32, 64, 50, layouts.Rows),
@@ -604,14 +606,40 @@ def test_every_op_of_these_families_is_run_here() -> None:
     assert len(ours) > 25
 
 
+@pytest.mark.parametrize("padding", [b"SAME", b"VALID", b"EXPLICIT"])
+@pytest.mark.parametrize("size", [(1, 5), (2, 4), (3, 3), (6, 9), (7, 8)])
+def test_pairs_of_lines_give_the_sums_of_the_definition_but_for_rounding(
+    size: tuple[int, int], padding: bytes
+) -> None:
+    """Pictures of few lines, even and odd, and lines that are padding alone."""
+    explicit = [0, 0, 2, 3, 1, 2, 0, 0] if padding == b"EXPLICIT" else []
+    if padding == b"VALID" and size[0] < 3:
+        size = (size[0] + 2, size[1])
+    rng = np.random.default_rng(0)
+    where = geometry(size, (3, 3), (1,) * 4, padding, b"NHWC", (1,) * 4, explicit)
+    x = rng.standard_normal((4, *size, 5)).astype(np.float32)
+    dy = rng.standard_normal((4, *where.out, 6)).astype(np.float32)
+    w = rng.standard_normal((3, 3, 5, 6)).astype(np.float32)
+    plain, pairs = layouts.Rows(where, 5, 6), layouts.Pairs(where, 5, 6)
+    found = []
+    for how in (plain, pairs):
+        y, sums = np.full_like(dy, np.nan), np.full(how.shape, np.nan, np.float32)
+        how.convolve(x, how.matrix(w), y)
+        how.multiply(x, dy, sums)
+        found.append((y, how.filters(sums)))
+    for sure, made in zip(*found, strict=True):
+        np.testing.assert_allclose(made, sure, rtol=0, atol=2e-6 * np.abs(sure).max())
+
+
 @pytest.mark.parametrize("padding", [b"SAME", b"VALID"])
 @pytest.mark.parametrize("window", [(3, 3), (1, 3), (5, 2)])
+@pytest.mark.parametrize("kind", [layouts.Flat, layouts.Pairs])
 def test_flat_lines_give_each_picture_its_bits_whatever_is_beside_it(
-    window: tuple[int, int], padding: bytes
+    window: tuple[int, int], padding: bytes, kind: Any
 ) -> None:
     rng = np.random.default_rng(0)
     where = geometry((9, 10), window, (1,) * 4, padding, b"NHWC", (1,) * 4)
-    how = layouts.Flat(where, 4, 6)
+    how = (kind if kind.fit(where) else layouts.Flat)(where, 4, 6)
     x = rng.standard_normal((5, 9, 10, 4)).astype(np.float32)
     matrix = how.matrix(rng.standard_normal((*window, 4, 6)).astype(np.float32))
     together = np.full((5, *where.out, 6), np.nan, np.float32)
@@ -628,11 +656,12 @@ def test_large_pictures_lie_flat_some_lines_at_a_time() -> None:
     x = integers(rng, 2, 112, 112, 16)
     w, dy = integers(rng, 3, 3, 16, 8), integers(rng, 2, 112, 112, 8)
     found = []
-    for kind in (layouts.Flat, layouts.Rows):
+    for kind in (layouts.Flat, layouts.Pairs, layouts.Rows):
         how = kind(where, 16, 8)
         y, sums = np.empty_like(dy), np.empty(how.shape, np.float32)
         how.convolve(x, how.matrix(w), y)
         how.multiply(x, dy, sums)
         found.append((y, how.filters(sums)))
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for one, *others in zip(*found, strict=True):
+        for other in others:
+            np.testing.assert_array_equal(one, other)

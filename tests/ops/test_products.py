@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headrace.graph.registry import OPS
-from headrace.ops.linalg import products as linear
+from headrace.ops._kernels import product_parts
 from headrace.run.exec.worker_pool import WorkerPool
 
 Array = np.ndarray[Any, Any]
@@ -58,9 +58,9 @@ def test_a_few_rows_times_a_matrix_that_is_read_as_it_lies(
     x = rng.standard_normal((45, 709), np.float32)
     y = np.asarray(rng.standard_normal((709, 300), np.float32), order=order)
     plain = product(x, y)
-    monkeypatch.setattr(linear, "FAR", y.nbytes)
-    monkeypatch.setattr(linear, "NEAR", near)
-    assert not linear.is_large_product(x, y)  # what makes it for an update has other parts
+    monkeypatch.setattr(product_parts, "FAR", y.nbytes)
+    monkeypatch.setattr(product_parts, "NEAR", near)
+    assert not product_parts.is_large_product(x, y)  # what makes it for an update has other parts
     found = []
     for size in (1, 2, 3):
         workers = WorkerPool(size)
@@ -86,9 +86,38 @@ def test_it_is_read_so_where_that_is_a_gain(
     left: tuple[int, int], right: tuple[int, int], order: Literal["C", "F"], so: bool
 ) -> None:
     x, y = np.zeros(left, np.float32), np.zeros(right, np.float32, order=order)
-    assert (linear._in_order(x, y) is not None) == so
-    assert linear._in_order(x, np.zeros((right[0], 2 * right[1]), np.float32)[:, ::2]) is None
+    assert (product_parts._in_order(x, y) is not None) == so
+    assert (
+        product_parts._in_order(x, np.zeros((right[0], 2 * right[1]), np.float32)[:, ::2]) is None
+    )
 
 
 def test_parts_follow_from_the_size_alone() -> None:
-    assert [linear._parts(1 << bits) for bits in (23, 24, 25, 27, 29, 40)] == [2, 2, 4, 8, 16, 16]
+    assert [product_parts.count_of_parts(1 << bits) for bits in (23, 24, 25, 27, 29, 40)] == [
+        2,
+        2,
+        4,
+        8,
+        16,
+        16,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "across", "by_rows"),
+    [
+        (512, 512, False, True), (512, 512, True, False), (512, 784, False, False),
+        (1024, 512, True, False), (2048, 512, True, True), (784, 512, False, True),
+    ],
+)  # fmt: skip
+def test_a_factor_that_lies_across_is_cut_and_not_laid_out_for_each_part(
+    rows: int, columns: int, across: bool, by_rows: bool
+) -> None:
+    x = np.zeros((rows, 256), np.float32)
+    y = np.zeros((columns, 256), np.float32).T if across else np.zeros((256, columns), np.float32)
+    parts = product_parts.parts_of_product(x, y, rows * y.size)
+    cut, whole = (0, columns) if by_rows else (1, rows)
+    assert len(parts) > 1
+    assert all(part[1 - cut].indices(whole) == (0, whole, 1) for part in parts)
+    covered = [at for part in parts for at in range(*part[cut].indices((rows, columns)[cut]))]
+    assert covered == list(range((rows, columns)[cut]))

@@ -9,7 +9,9 @@ import headrace as tf
 from headrace.ops._kernels import channels, libm_floats
 from headrace.ops._kernels.normalizing import Moments
 from headrace.ops._kernels.row_sums import sums_of_rows
+from headrace.ops._kernels.runs import as_they_lie
 from headrace.ops.nn.batch_norm import batch_norm, fused_batch_norm_grad_v3_op
+from headrace.run.exec.float_warnings import BUFFER, restore_warnings, suppress_warnings
 
 rng = np.random.default_rng(0)
 
@@ -85,6 +87,49 @@ def test_units_cover_every_pixel_once(n: int, pixels: int, channels_each: int) -
     assert np.array_equal(repeated, np.tile(x[0, 0], len(repeated) // channels_each))
 
 
+def test_channels_of_which_some_are_far_from_0_are_measured_unit_by_unit() -> None:
+    """One that is far, one that is the same everywhere, one that is 0, in some units only."""
+    x = rng.standard_normal((6, 32, 32, 4)).astype(np.float32)
+    x[2, ..., 0] += 500
+    x[3:5, ..., 1] = 7
+    x[..., 2] = 0
+    units = channels.Units(6, 1024, 4)
+    found = []
+    for cuts in ([slice(0, 6)], [slice(at, at + 1) for at in range(6)]):
+        moments = Moments(units, x.dtype)
+        for at in cuts:
+            moments.look(at, units.lines(x)[at])
+        found.append(moments.found())
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(found[0][0], wide.mean((0, 1, 2)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[0][1], wide.var((0, 1, 2)), rtol=1e-5, atol=1e-12)
+    for one, other in zip(*found, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("elements", [0, 16, 300, 512, 1000, 5000])
+def test_rows_as_they_lie_leave_numpys_buffers_as_they_were(elements: int) -> None:
+    was = np.getbufsize()
+    with as_they_lie(elements):
+        assert np.getbufsize() == (elements // 16 * 16 if 256 <= elements < 1024 else was)
+    assert np.getbufsize() == was
+
+
+def test_a_step_has_short_buffers_and_gives_the_setting_back() -> None:
+    was = np.getbufsize()
+    kept = suppress_warnings()
+    try:
+        assert np.getbufsize() == BUFFER
+        assert np.float32(3e38) * np.float32(10) == np.inf  # a warning is an error here
+    finally:
+        restore_warnings(kept)
+    assert np.getbufsize() == was
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [3])
+        session.run(x * 2.0, {x: [1, 2, 3]})
+    assert np.getbufsize() == was
+
+
 def test_variances_of_pictures_far_from_0_keep_their_digits() -> None:
     x = (rng.standard_normal((4, 32, 32, 16)) + 1000).astype(np.float32)
     units = channels.Units(4, 1024, 16)
@@ -96,9 +141,16 @@ def test_variances_of_pictures_far_from_0_keep_their_digits() -> None:
     assert np.allclose(variance, wide.var((0, 1, 2)), rtol=1e-4)
 
 
+@pytest.mark.parametrize("mean", [3, 30])  # as near to 0 as the numbers are to it, and far from it
 @pytest.mark.parametrize("shape", [(2, 3, 5, 7), (1, 1, 1, 1), (8, 33, 33, 64), (0, 2, 2, 3)])
-def test_batch_norm_in_lines_agrees_with_double_precision(shape: tuple[int, ...]) -> None:
-    x, dy = (rng.standard_normal(shape).astype(np.float32) * 2 + 3 for _ in range(2))
+def test_batch_norm_in_lines_agrees_with_double_precision(
+    shape: tuple[int, ...], mean: float
+) -> None:
+    means = (
+        mean,
+        3 if mean == 3 else 0,
+    )  # the mean has seven digits, and counts as often as that of dy says
+    x, dy = (rng.standard_normal(shape).astype(np.float32) * 2 + each for each in means)
     scale, offset = (rng.standard_normal(shape[-1]).astype(np.float32) for _ in range(2))
     nothing = np.empty(0, np.float32)
     y, mean, variance, *_ = batch_norm(

@@ -119,6 +119,61 @@ def test_bits_are_the_same_together_and_apart(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("shape", [(6, 9, 8, 4), (12, 3, 3, 4), (2, 24, 20, 4)])
+@pytest.mark.parametrize("ends", ["norm", "relu", "sum"])
+def test_what_goes_from_one_normalization_to_the_next_is_one_group(
+    shape: tuple[int, ...], ends: str, runtime: Runtime
+) -> None:
+    """There and back; where pictures are several units, and where several are one, too."""
+    feeds = fed(*shape)
+    x, _, scale, offset = feeds
+    said: list[str] = []
+    made = x
+    filters = [tf.placeholder(tf.float32, [3, 3, 4, 4]) for _ in range(3)]
+    feeds |= {each: random(3, 3, 4, 4) + at for at, each in enumerate(filters)}
+    for each in filters:
+        before = made
+        made = tf.nn.conv2d(made, each, [1, 1, 1, 1], "SAME")
+        made = tf.nn.fused_batch_norm(made, scale, offset)[0]
+        if ends == "sum":
+            made = made + before
+        if ends != "norm":
+            made = tf.nn.relu(made)
+    dy = tf.placeholder(tf.float32, made.shape)
+    with explaining(said.append):
+        found, apart, _ = together_and_apart(
+            [made, *tf.gradients(made, [*filters, scale], [dy])],
+            {**feeds, dy: random(shape[0], *made.shape.as_list()[1:])},
+            runtime,
+        )
+    for one, other in zip(found, apart, strict=True):
+        np.testing.assert_array_equal(one, other)
+    text = "".join(said)
+    middle = {"norm": "", "relu": "Relu ", "sum": "AddV2 Relu "}[ends]
+    assert f"[Conv2D FusedBatchNormV3 {middle}Conv2D FusedBatchNormV3 {middle}Conv2D " in text
+    if ends != "sum":
+        back = "ReluGrad " if ends == "relu" else ""
+        assert f"Conv2DBackpropInput {back}FusedBatchNormGradV3 " in text
+
+
+def test_at_most_four_normalizations_are_one_group(runtime: Runtime) -> None:
+    x = tf.placeholder(tf.float32, [None, 8, 8, 4])
+    said: list[str] = []
+    made = x
+    for _ in range(6):
+        made = tf.nn.conv2d(made, tf.constant(random(3, 3, 4, 4)), [1, 1, 1, 1], "SAME")
+        made = tf.nn.relu(tf.nn.fused_batch_norm(made, random(4), random(4))[0])
+    with explaining(said.append):
+        found, apart, _ = together_and_apart(
+            [made, *tf.gradients(made, [x])], {x: random(5, 8, 8, 4)}, runtime
+        )
+    for one, other in zip(found, apart, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert "normalization [Conv2D FusedBatchNormV3 Relu Conv2D FusedBatchNormV3 Relu](" in "".join(
+        said
+    )
+
+
 def test_the_number_of_threads_changes_no_bit() -> None:
     feeds = fed(6, 9, 8, 2)
     made = residual(*feeds)

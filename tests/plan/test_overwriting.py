@@ -140,7 +140,7 @@ def test_every_ufunc_takes_the_memory_that_it_may_write_to(name: str) -> None:
     """NumPy warns of some that take it by name only; a warning is an error here."""
     kernel = getattr(np, OPS[name].bare)
     x = fed(10)
-    made = get(name)(*(x * float(n) for n in range(1, kernel.nin + 1)))
+    made = get(name)(*(x * float(n) for n in range(2, kernel.nin + 2)))
     takers = overwriting([made], [x])
     if takers:  # as the source calls it
         arrays = [np.full(10, 0.5, np.float32) for _ in range(kernel.nin + 1)]

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.ops._kernels import product_parts
 from headrace.ops.linalg import products as linear
+from headrace.ops.training import update_rules
 from headrace.plan.rules import updates
 from tests.plan import programs
 
@@ -19,10 +21,11 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is large here is small elsewhere."""
-    monkeypatch.setattr(linear, "LARGE", 1000)
+    for module in (linear, product_parts):
+        monkeypatch.setattr(module, "LARGE", 1000)
     monkeypatch.setattr(linear, "THREADED", 1000)  # which is less than LARGE in earnest, too
     monkeypatch.setattr(linear, "THREADED_VECTOR", 1000)
-    monkeypatch.setattr(linear, "GRAIN", 4)
+    monkeypatch.setattr(product_parts, "GRAIN", 4)
     monkeypatch.setattr(updates, "FEWEST", 100)
     with tf.Graph().as_default():
         yield
@@ -50,9 +53,19 @@ OPTIMIZERS = [
     + [(OPTIMIZERS[0], 9, 6, 50, False), (OPTIMIZERS[0], 700, 3, 300, False)]
     + [(OPTIMIZERS[1], 9, 6, 50, True), (OPTIMIZERS[1], 13, 1, 9, False)],
 )  # fmt: skip
+@pytest.mark.parametrize(
+    "wide", [1, 512]
+)  # columns, from which parts are used as soon as they are made
 def test_training_is_the_same_with_it_and_without(
-    make: Any, rows: int, inner: int, columns: int, resource: bool
+    make: Any,
+    rows: int,
+    inner: int,
+    columns: int,
+    resource: bool,
+    wide: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(update_rules, "_WIDE", wide)
     x, start = random(inner, rows), random(rows, columns)
     trained = []
     for level in (tf.OptimizerOptions.L0, tf.OptimizerOptions.L1):

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 ShapeFn = Callable[["ShapeContext"], "Shape | list[Shape]"]
 Gradient = Callable[..., Any]
 Knowing = Callable[[Any, Sequence[Any]], "Callable[..., Any] | None"]
+Same = Callable[[Any, Sequence[Any]], "int | None"]
 Prompt = Callable[[dict[str, Any], tuple[bool, ...]], Callable[..., Any]]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -274,6 +275,7 @@ class OpSpec:
         self.into_fn: Callable[..., Any] | None = None
         self.alike_fn: Callable[..., Any] | None = None
         self.knowing_fn: Knowing | None = None
+        self.same_fn: Same | None = None
         self.prompt_fn: Prompt | None = None
         self.unread_fn: Callable[..., Any] | None = None
         self.finish_fn: Callable[[Any], Any] | None = None
@@ -356,6 +358,12 @@ class OpSpec:
         that, or None.
         """
         return self._lend("knowing_fn", function)
+
+    def same(self, function: Same) -> Same:
+        """Decorator: (operation, its inputs where they are constants, else None) -> the input that its only output is
+        equal to, bit by bit, or None.
+        """
+        return self._lend("same_fn", function)
 
     def prompt(self, function: Prompt) -> Prompt:
         """Decorator: (attrs, which inputs nobody will ever change) -> the kernel of a node that may wait, which gives

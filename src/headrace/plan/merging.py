@@ -1,9 +1,9 @@
 """Merging: nodes that compute what an earlier node of the same step computes do not run.
 
 Two nodes are equal if they are of one op that only computes, with equal attrs and equal inputs, and wait for nothing
-else.  An Identity is equal to what it is of.  What depends on when it runs is left alone: what reads variables or may
-alias them, state, random numbers.  So only a trace could tell (traced steps have every node), and an error, which the
-earlier node raises for both: it would have been the first to raise it anyway.
+else.  An Identity is equal to what it is of, and so is a product with 1 (`OpSpec.same`).  What depends on when it runs
+is left alone: what reads variables or may alias them, state, random numbers.  So only a trace could tell (traced steps
+have every node), and an error, which the earlier node raises for both: it would have been the first to raise it anyway.
 In a step with branches and loops this is done once these are instructions, to what is outside of them: values that they
 take keep their numbers.
 Called by: plan.passes.  Threads: any.
@@ -11,6 +11,7 @@ Called by: plan.passes.  Threads: any.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.base import dtypes
@@ -50,6 +51,13 @@ def merge(step: Step) -> Step:
             if instr.inputs[0] in place:
                 others.setdefault(place[instr.inputs[0]], []).append(op)
             continue
+        if free and (at := _handed_on(instr, code, place)) is not None:
+            given = instr.inputs[at]
+            if _is_value(given, values):
+                same[instr.outputs[0]] = given
+                if given in place:
+                    others.setdefault(place[given], []).append(op)
+                continue
         if op.type not in comparable:
             comparable[op.type] = op.spec if _is_comparable(op.spec) else None
         spec = comparable[op.type]
@@ -70,6 +78,18 @@ def merge(step: Step) -> Step:
     for at, ops in others.items():
         code[at] = code[at].changed(nodes=(*code[at].nodes, *ops))
     return step.with_code(code, [same.get(value, value) for value in step.results])
+
+
+def _handed_on(instr: Instr, code: Sequence[Instr], place: Mapping[int, int]) -> int | None:
+    """Which input a node gives as it is: a product with 1, a reshape to the shape that is there."""
+    spec = instr.op.spec
+    if spec is None or spec.same_fn is None or instr.controls:
+        return None
+    known = []
+    for value in instr.inputs:
+        maker = code[place[value]].op if value in place else None
+        known.append(const_array(maker) if maker is not None and CONST in maker.traits else None)
+    return spec.same_fn(instr.op, known)
 
 
 def _is_comparable(spec: OpSpec | None) -> bool:

@@ -40,8 +40,10 @@ from headrace.plan.nesting import Loop
 
 UNSTRETCHED: Final = "unstretched-pairs"
 """Groups that hand on what they get."""
+ROW_VIEWS: Final = "row-views"
+"""Groups that give a part of what they get."""
 _NOT_FRESH = frozenset(
-    (LOAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED, UNSTRETCHED)
+    (LOAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED, UNSTRETCHED, ROW_VIEWS)
 )  # values of shapes are remembered
 _OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
 

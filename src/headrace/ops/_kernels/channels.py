@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.ops._kernels.blocks import BLOCK, LARGE
+from headrace.ops._kernels.runs import as_they_lie
 from headrace.ops._kernels.windows import parts
 from headrace.run.exec.worker_pool import parallel_for
 
@@ -68,9 +69,19 @@ class Units:
         found: Array = np.add.reduce(long.reshape(len(long), self._along, self.channels), axis=1)
         return found
 
+    def sums_of_products(self, lines: Array, others: Array) -> Array:
+        """For each unit and channel, of products element by element: [units, c]."""
+        long = np.einsum("ulk,ulk->uk", lines, others)
+        found: Array = np.add.reduce(long.reshape(len(long), self._along, self.channels), axis=1)
+        return found
+
     def repeated(self, vector: Array) -> Array:
         """A vector [.., c] as often as a line has pixels: [.., pixels * c]."""
         return np.tile(vector, self._along)
+
+    def as_they_lie(self) -> as_they_lie:
+        """For arithmetic of lines and vectors."""
+        return as_they_lie(self._along * self.channels)
 
     def blocks(self) -> list[slice]:
         """Units that are worked on together."""

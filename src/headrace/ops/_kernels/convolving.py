@@ -71,11 +71,13 @@ def convolved(
     dilations: Sequence[int],
     explicit: Sequence[int] = (),
     then: Then | None = None,
+    first: Callable[[slice], object] | None = None,
 ) -> Array:
     """x [n, *size, c] (or channels second) with filters [*window, c, m]: [n, *out, m] likewise.
 
     c may be a multiple of the filter's channels: then that many groups of channels each have their share of the m.
     then: called with images and what was made of them, channels last, which it may change; while it is in the cache.
+    first: called with images before they are read.
     Raises InvalidArgument if ranks, channels or attrs do not fit.
     """
     check_ranks(x, filters, data_format)
@@ -95,18 +97,28 @@ def convolved(
     )
     out = np.empty((len(x), *where.out, made), weights.dtype)
     share = made // max(groups, 1)
+    if first is not None and (groups != 1 or not out.size):
+        first(slice(len(x)))
+        first = None
     for group in range(groups):
         of_inputs = slice(group * taken, (group + 1) * taken)
         of_outputs = slice(group * share, (group + 1) * share)
         one = then if groups == 1 else None
-        _convolve(given[..., of_inputs], weights[..., of_outputs], where, out[..., of_outputs], one)
+        _convolve(
+            given[..., of_inputs], weights[..., of_outputs], where, out[..., of_outputs], one, first
+        )
     if then is not None and groups != 1:
         then(slice(len(x)), out)
     return from_last(out.astype(x.dtype, copy=False), data_format)
 
 
 def _convolve(
-    x: Array, filters: Array, where: Geometry, out: Array, then: Then | None = None
+    x: Array,
+    filters: Array,
+    where: Geometry,
+    out: Array,
+    then: Then | None = None,
+    first: Callable[[slice], object] | None = None,
 ) -> None:
     if not out.size:
         return
@@ -115,6 +127,8 @@ def _convolve(
 
     def part(images: slice) -> None:
         made = out[images]
+        if first is not None:
+            first(images)
         how.convolve(x[images], matrix, made)
         if then is not None:
             then(images, made)

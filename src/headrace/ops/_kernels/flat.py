@@ -16,18 +16,19 @@ import math
 
 import numpy as np
 
+from headrace.ops._kernels.runs import as_they_lie
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import Array, Geometry
 
 __all__: list[str] = []
 
-_LINES, _GIVEN, _SUMS, _PRODUCTS = (
+LINES, GIVEN, SUMS, PRODUCTS = (
     0,
     1,
     2,
     6,
 )  # slots of scratch memory; others are of ops._kernels.convolving
-_SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie, without packing them
+SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie, without packing them
 _FEWEST = 64  # rows of a product
 
 
@@ -44,7 +45,7 @@ class Flat:
         self.shape = (math.prod(where.window) * channels, made)
         self.elements = where.size[0] * self.line * (channels + self._height * made)
         self._meet = [where.lines_at(place) for place in range(self._height)]
-        self._together = self._lines_of_a_product()
+        self._together = self._lines_of_a_product(where.size[0])
 
     @staticmethod
     def fit(where: Geometry) -> bool:
@@ -58,13 +59,13 @@ class Flat:
             and all(n == 1 for n in where.strides)
         )
 
-    def _lines_of_a_product(self) -> int:
-        """As many of a picture as make a small one, if it has some rows; else all."""
-        high, rows = self._where.size[0], self.line // self._width
+    def _lines_of_a_product(self, high: int) -> int:
+        """Of as many lines of a picture as make a small one, if it has some rows; else all."""
+        rows = self.line // self._width
         each = rows * self._width * self._channels * self._made
         for count in range(1, high + 1):
             lines = high // count
-            if high % count == 0 and lines * each <= _SMALL:
+            if high % count == 0 and lines * each <= SMALL:
                 return lines if lines * rows >= _FEWEST else high
         return high
 
@@ -78,18 +79,18 @@ class Flat:
 
     def convolve(self, x: Array, matrix: Array, into: Array) -> None:
         """See `layouts.Rows.convolve`."""
-        given = self._flat(_LINES, x, self._where.pads[1][0])
+        given = self._flat(LINES, x, self._where.pads[1][0])
         width, lines = self._width, self._together
         c, m = self._channels, self._made
         stack, rows = len(x) * self._where.size[0] // lines, lines * self.line // width
-        sums = scratch(_SUMS, (self._height, len(x), self._where.size[0], self.line, m), x.dtype)
-        windows = _view(
+        sums = scratch(SUMS, (self._height, len(x), self._where.size[0], self.line, m), x.dtype)
+        windows = view(
             given,
             0,
             (stack, width, rows, width * c),
             (lines * self.line * c, c, width * c, 1),
         )
-        products = _view(
+        products = view(
             sums,
             0,
             (self._height, stack, width, rows, m),
@@ -102,7 +103,8 @@ class Flat:
             ),
         )
         np.matmul(windows, matrix.reshape(self._height, 1, 1, width * c, m), out=products)
-        self._added(sums[:, :, :, : into.shape[2]], into)
+        with as_they_lie(into.shape[2] * m):
+            self._added(sums[:, :, :, : into.shape[2]], into)
 
     def _added(self, sums: Array, into: Array) -> None:
         """into [n, *out, m] = what the lines give at each place [places, n, lines, out, m]."""
@@ -138,20 +140,20 @@ class Flat:
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
         """See `layouts.Rows.multiply`."""
-        given = self._flat(_LINES, x, self._where.pads[1][0])
-        given_back = self._flat(_GIVEN, dy, 0)
+        given = self._flat(LINES, x, self._where.pads[1][0])
+        given_back = self._flat(GIVEN, dy, 0)
         n, width, c, m = len(x), self._width, self._channels, self._made
         into = out.reshape(self._height, width * c, m)
-        products = scratch(_PRODUCTS, (n, width, width * c, m), x.dtype)
+        products = scratch(PRODUCTS, (n, width, width * c, m), x.dtype)
         for place, (of_output, of_input) in enumerate(self._meet):
             rows = (of_output.stop - of_output.start) * self.line // width
-            windows = _view(
+            windows = view(
                 given,
                 of_input.start * self.line * c,
                 (n, width, width * c, rows),
                 (self._where.size[0] * self.line * c, c, 1, width * c),
             )
-            met = _view(
+            met = view(
                 given_back,
                 of_output.start * self.line * m,
                 (n, width, rows, m),
@@ -177,7 +179,7 @@ def _from(lines: slice, some: slice) -> slice:
     return slice(lines.start + some.start, lines.start + some.stop)
 
 
-def _view(buffer: Array, first: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> Array:
+def view(buffer: Array, first: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> Array:
     """Of a contiguous array: from its element `first` on, with steps of as many elements."""
     item = buffer.itemsize
     strides = tuple([step * item for step in steps])

@@ -1,6 +1,6 @@
 """How the windows of images are laid out in memory, so that a convolution is a product of matrices.
 
-Three ways, of which `layout` chooses by what they copy, one that copies nearly nothing, and one that multiplies less:
+Three ways, of which `layout` chooses by what they copy, one that copies nearly nothing, and two that multiply less:
 - Rows: each window is a row, [n · out, window · c].  Copies every input once for each place of the window.
 - Columns: each window is a column, [window · c, n · out].  As much, but in runs along an image's last dimension instead
   of a window's: for few channels.
@@ -8,6 +8,7 @@ Three ways, of which `layout` chooses by what they copy, one that copies nearly 
   line gives at each place k of the window, [n · lines, k · m]; an output is the sum of k of them.  Copies 1/k as
   much, and its products are wide, which BLAS likes better.
 - Flat (`ops._kernels.flat`): for few channels, and windows that move by one. Nothing is laid out; as bands otherwise.
+- Pairs (`ops._kernels.line_pairs`): as Flat, for windows of three lines: two lines of outputs with fewer products.
 - Tiles (`ops._kernels.winograd`): Winograd's way, for floats, many channels and windows of 3 or 5.
 A layout works on a few images at a time, in memory that stays in the cache.
 Called by: ops._kernels.convolving.  Threads: any; the scratch memory is the thread's.
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from headrace.ops._kernels.flat import Flat
+from headrace.ops._kernels.line_pairs import Pairs
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import Array, Geometry
 from headrace.ops._kernels.winograd import Tiles
@@ -84,7 +86,8 @@ def layout(
     if dtype.kind == "f" and max(channels, made) <= _NARROW and Flat.fit(where):
         flat = Flat(where, channels, made)
         if flat.line <= _WASTE_OF_LINES * where.out[1]:
-            return flat
+            pairs = Pairs(where, channels, made) if Pairs.fit(where) else None
+            return pairs if pairs is not None and pairs.gains() else flat
     if where.strides[0] == 1 and where.window[0] > 1 and 0 not in where.out:
         places, lines = where.window[0], where.size[0] / where.out[0]
         width = math.prod(where.window[1:]) * channels

@@ -48,7 +48,9 @@ class Stream:
         self._seeds = (seed & (2**64 - 1), seed2 & (2**64 - 1))
         self._next = 0
         self._lock = threading.Lock()
-        self._ahead: dict[tuple[int, int], Array] = {}  # words, by first block and their number
+        self._ahead: dict[
+            Any, Array
+        ] = {}  # words, by first block, their number, and what is made of them
         self.numpy = np.random.Generator(np.random.SFC64([seed & (2**64 - 1), seed2 & (2**64 - 1)]))
         """For what has no fixed numbers."""
 
@@ -63,14 +65,21 @@ class Stream:
         """uint64 [count, 4] of 32-bit numbers: blocks first, first + 1, …"""
         return self.words_at(np.arange(first, first + count, dtype=np.uint64))
 
-    def words_of_steps(self, first: int, count: int, stride: int) -> Array:
-        """As `words`, of a kernel that takes `stride` blocks in each step and is likely to ask so in the next ones."""
-        found = self._ahead.pop((first, count), None)
+    def words_of_steps(
+        self, first: int, count: int, stride: int, make: Callable[[Array], Array] | None = None
+    ) -> Array:
+        """As `words`, of a kernel that takes `stride` blocks in each step and is likely to ask so in the next ones.
+
+        make: of words [n, 4 * count] what is wanted in their place, for each of n steps; the same function each time.
+        """
+        found = self._ahead.pop((first, count, make), None)
         if found is None:
             steps = np.arange(first, first + _AHEAD * stride, stride, dtype=np.uint64)
             made = self.words_at((steps[:, None] + np.arange(count, dtype=np.uint64)).reshape(-1))
             each = made.reshape(_AHEAD, count, 4)
-            self._ahead = {(first + n * stride, count): each[n] for n in range(1, _AHEAD)}
+            if make is not None:
+                each = make(made.reshape(_AHEAD, -1))
+            self._ahead = {(first + n * stride, count, make): each[n] for n in range(1, _AHEAD)}
             found = each[0]
         return found
 

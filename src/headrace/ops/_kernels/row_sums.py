@@ -87,7 +87,7 @@ def change_rows(ufunc: np.ufunc, array: Array, ids: Array, changes: Array) -> No
     longest = (-counts).argsort(kind="stable")
     starts, counts = starts[longest], counts[longest]
     where = ordered[starts]
-    rows = array[where]
+    rows = array.take(where, axis=0)
     alive = len(counts) - counts[::-1].searchsorted(np.arange(counts[0]), side="right")
     for number, many in enumerate(alive.tolist()):
         if many <= _FEW:

@@ -8,6 +8,7 @@ general distributions", 1977, for `Alias`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -46,22 +47,43 @@ class Words:
         taken, self._left = self._left[:count], self._left[count:]
         return taken
 
+    def first(self, count: int, make: Callable[[Array], Array]) -> Array:
+        """make(words [1, count])[0] of the first words; those of the next steps are made with them.
+
+        make: of words [n, count] what is wanted, each row for itself; the same function in each step.
+        """
+        blocks, rest = divmod(count, 4)
+        if rest or self._next != self._first or blocks > min(self._reserved, _MOST_AHEAD):
+            found: Array = make(self.take(count)[None])[0]
+            return found
+        self._next += blocks
+        return self._stream.words_of_steps(self._first, blocks, self._reserved, make)
+
     def below(self, limit: int, count: int) -> Array:
         """int64 [count] in [0, limit), a word each."""
         return (self.take(count) % np.uint64(limit)).astype(np.int64)
 
     def below_wide(self, limit: int, count: int) -> Array:
         """int64 [count] in [0, limit), two words each."""
-        pairs = self.take(2 * count).reshape(-1, 2)
-        return ((pairs[:, 1] << np.uint64(32) | pairs[:, 0]) % np.uint64(limit)).astype(np.int64)
+        return wide_below(self.take(2 * count), limit)
 
     def doubles(self, count: int) -> Array:
         """float64 [count] in [0, 1), two words each."""
-        pairs = self.take(2 * count).reshape(-1, 2)
-        bits = (np.uint64(1023) << np.uint64(52)) | (pairs[:, 0] & np.uint64(0xFFFFF)) << np.uint64(
-            32
-        )
-        return (bits | pairs[:, 1]).view(np.float64) - 1.0
+        return doubles_of(self.take(2 * count))
+
+
+def wide_below(words: Array, limit: int) -> Array:
+    """int64 [.., n] in [0, limit) of words [.., 2 n]."""
+    low, high = words[..., ::2], words[..., 1::2]
+    return ((high << np.uint64(32) | low) % np.uint64(limit)).astype(np.int64)
+
+
+def doubles_of(words: Array) -> Array:
+    """float64 [.., n] in [0, 1) of words [.., 2 n]."""
+    high, low = words[..., ::2], words[..., 1::2]
+    bits = (np.uint64(1023) << np.uint64(52)) | (high & np.uint64(0xFFFFF)) << np.uint64(32)
+    found: Array = np.ascontiguousarray(bits | low).view(np.float64) - 1.0
+    return found
 
 
 class Alias:

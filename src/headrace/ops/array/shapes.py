@@ -240,6 +240,13 @@ def _reshape_to(op: Operation, known: Sequence[Any]) -> Kernel | None:
     return reshaping(known[1], partial(reshape_op.kernel, np))  # type: ignore[arg-type, misc]
 
 
+@reshape_op.same
+def _(op: Operation, known: Sequence[Any]) -> int | None:
+    """A tensor whose shape is known to be that already."""
+    shape = op.outputs[0]._raw
+    return 0 if shape is not None and None not in shape and shape == op.inputs[0]._raw else None
+
+
 _SQUEEZED: Final = "Tried to squeeze dim index {axis} for tensor with {rank} dimensions"
 
 

@@ -491,6 +491,9 @@ def _block(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any, Any], Any
     if begin is None or size is None or not begin.ndim == size.ndim == 1:
         return None
     starts, extents = begin.tolist(), tuple(size.tolist())
+    made = op.outputs[0]._raw
+    if -1 in extents and made is not None and None not in made and len(made) == len(starts):
+        extents = made
     if not starts or len(starts) != len(extents) or min(*starts, *extents) < 0:
         return None
     ends = map(operator.add, starts, extents)

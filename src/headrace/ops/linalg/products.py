@@ -8,7 +8,6 @@ Source: TF 1.15 core/kernels/matmul_op.cc, batch_matmul_op_impl.h, matrix_invers
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.product_parts import LARGE, count_of_parts, in_parts
 from headrace.ops.array.shapes import shape, transpose
 from headrace.ops.linalg.diagonals import matrix_diag_part
 from headrace.ops.math.broadcasting import broadcast_gradient_args
@@ -33,15 +33,8 @@ from headrace.run.exec.worker_pool import hold_blas, parallel_for
 
 __all__ = ["batch_matmul", "matmul", "matrix_inverse", "trace"]
 
-LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 ms of one processor
 THREADED = 1 << 18  # from which OpenBLAS would use threads of its own
 THREADED_VECTOR = 9216  # the same, where one of the factors is a vector
-GRAIN = 16  # rows or columns that BLAS works on together
-_FEW = 64  # rows, which take less time than reading the other factor, if that is not in a cache
-FAR, NEAR = (
-    4 << 20,
-    1 << 20,
-)  # bytes of a factor that is in none, and of a part that is, once it has been read
 
 # -- MatMul -----------------------------------------------------------------------------------
 
@@ -77,99 +70,17 @@ def _shared(x: Any, y: Any, work: int, out: Any = None) -> Any:
     hold_blas()
     if work < LARGE:
         return np.matmul(x, y, out=out)
-    return _in_parts(x, y, work, out)
+    return in_parts(x, y, work, out)
 
 
-def _parts(work: int) -> int:
-    """Parts of a product: 2, from 2^25 multiplications on 4, from 2^27 on 8, from 2^29 on 16; small ones cost more.
-
-    Never the number of threads: another number of rows at a time may give other bits.
-    """
-    found: int = min(2 << max(work.bit_length() - 24, 0) // 2, 16)
-    return found
-
-
-def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
-    """Of which (rows of x, columns of y) a large product of two matrices is made, one part after the other."""
-    rows, columns = x.shape[0], y.shape[1]
-    longer = max(rows, columns)
-    each = -(-longer // (_parts(work) * GRAIN)) * GRAIN
-    cuts = [slice(first, min(first + each, longer)) for first in range(0, longer, each)]
-    if rows >= columns:
-        return [(cut, slice(columns)) for cut in cuts]
-    return [(slice(rows), cut) for cut in cuts]
-
-
-def _in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
-    """A product of matrices, a few of its rows or columns at a time (`run.exec.worker_pool`).  Raises ValueError."""
-    if x.shape[1] != y.shape[0]:
-        raise ValueError("inner dimensions differ")
-    if out is None:
-        out = np.empty((x.shape[0], y.shape[1]), np.result_type(x, y))
-    way = _in_order(x, y)
-    if way is not None:
-        way(x, y, work, out)
-        return out
-
-    def part(where: tuple[slice, slice]) -> None:
-        rows, columns = where
-        np.matmul(x[rows], y[:, columns], out=out[where])
-
-    parallel_for(part, parts_of_product(x, y, work), products=True)
-    return out
-
-
-def _in_order(x: Any, y: Any) -> Callable[[Any, Any, int, Any], None] | None:
-    """How to multiply a few rows so that y, which no cache holds, is read as it lies; None where that is no gain."""
-    few, (summed, columns) = x.shape[0], y.shape
-    if few > _FEW or few >= columns or y.nbytes < FAR:
-        return None
-    if y.flags.f_contiguous:
-        return _by_columns
-    return _by_summands if y.flags.c_contiguous and columns <= summed else None
-
-
-def _by_columns(x: Any, y: Any, work: int, out: Any) -> None:
-    """The product with y's columns, one after the other in memory, for the rows of a transposed product."""
-    turned = np.ascontiguousarray(x.T)
-
-    def part(where: tuple[slice, slice]) -> None:
-        columns = where[1]
-        out[:, columns] = np.matmul(y.T[columns], turned).T
-
-    parallel_for(part, parts_of_product(x, y, work), products=True)
-
-
-def _by_summands(x: Any, y: Any, work: int, out: Any) -> None:
-    """The sum of products of a few columns of x and the rows of y that they meet."""
-    count, summed = _parts(work), len(y)
-    cuts = [summed * number // count for number in range(count + 1)]
-    sums = np.empty((count, *out.shape), out.dtype)
-    near = max(NEAR // (y.itemsize * y.shape[1]), GRAIN)
-
-    def part(number: int) -> None:
-        total, end = sums[number], cuts[number + 1]
-        for first in range(cuts[number], end, near):
-            some = slice(first, min(first + near, end))
-            if first == cuts[number]:
-                np.matmul(x[:, some], y[some], out=total)
-            else:
-                np.add(total, np.matmul(x[:, some], y[some]), out=total)
-
-    parallel_for(part, range(count), products=True)
-    np.sum(sums, axis=0, out=out)
-
-
-def is_large_product(x: Any, y: Any) -> bool:
-    """Whether both are matrices of floats that fit, and their product is made in `parts_of_product`."""
+def _is_outer(x: Any, y: Any, work: int) -> bool:
+    """Whether each element is one product, for which BLAS takes three times as long as NumPy."""
     return bool(
-        x.ndim == y.ndim == 2
-        and x.shape[1] == y.shape[0]
-        and x.shape[0] * y.size >= LARGE
+        y.shape[0] == 1
+        and work < LARGE
         and x.dtype == y.dtype
         and x.dtype.kind == "f"
         and x.dtype.itemsize > 2
-        and _in_order(x, y) is None
     )
 
 
@@ -179,7 +90,10 @@ def multiplied_into(out: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bo
     fits = x.shape[1] == y.shape[0] and out.shape == (x.shape[0], y.shape[1])
     if not fits or not out.dtype == a.dtype == b.dtype:
         return multiplied(np, a, b, transpose_a, transpose_b)
-    return _shared(x, y, x.shape[0] * y.size, out)
+    work = x.shape[0] * y.size
+    if x.shape[1] == 1 and _is_outer(x, y, work):
+        return np.multiply(x, y, out)
+    return _shared(x, y, work, out)
 
 
 def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
@@ -192,6 +106,8 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
     y = b.T if transpose_b else b
     try:
         work = x.shape[0] * y.size
+        if x.shape[1] == 1 and xp is np and _is_outer(x, y, work):
+            return np.multiply(x, y)
         if a.dtype.itemsize == 2:
             return _shared(_single(x), _single(y), work).astype(a.dtype, copy=False)
         return xp.matmul(x, y) if work < THREADED_VECTOR else _shared(x, y, work)
@@ -334,7 +250,7 @@ def _products(xp: Any, x: Any, y: Any, kind: Any) -> Any:
         return xp.matmul(x, y).astype(kind, copy=False)
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     out = np.empty((*batch, x.shape[-2], y.shape[-1]), np.result_type(x, y))
-    some = -(-count // _parts(count * each))
+    some = -(-count // count_of_parts(count * each))
 
     def part(first: int) -> None:
         chosen = slice(first, first + some)

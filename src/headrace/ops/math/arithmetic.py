@@ -8,6 +8,7 @@ Source: TF 1.15 core/kernels/cwise_ops.h, python/ops/math_ops.py; GraphDefs as 2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,17 @@ def _multiply_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
 mul = binary("Mul", "multiply", ARITHMETIC, _multiply_gradient, traits={*_PLAIN, COMMUTATIVE})
 
 
+@mul.same
+def _(op: Operation, known: Sequence[Any]) -> int | None:
+    """The other factor of a 1."""
+    return next((1 - at for at, each in enumerate(known) if _is_one(each)), None)
+
+
+def _is_one(value: Any) -> bool:
+    """Whether it is the number 1, for which nothing is stretched."""
+    return value is not None and not value.ndim and value.dtype.kind in "fiu" and value == 1
+
+
 @of_two_ragged
 def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x · y, element by element."""
@@ -236,6 +248,12 @@ def realdiv(xp: Any, x: Any, y: Any) -> Any:
     """
     _no_integers(x, "RealDiv")
     return xp.divide(x, y)
+
+
+@realdiv.same
+def _(op: Operation, known: Sequence[Any]) -> int | None:
+    """What is divided by 1."""
+    return 0 if _is_one(known[1]) and op.inputs[0].dtype.is_floating else None
 
 
 @realdiv.gradient

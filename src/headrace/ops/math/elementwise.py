@@ -107,7 +107,11 @@ exp = unary(
     "Exp", "exp", FLOATS_AND_COMPLEXES, _exp_gradient, traits={NEVER_FAILS, PER_RECORD, OF_RAGGED}
 )
 expm1 = unary(
-    "Expm1", "expm1", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Exp(x)), traits={OF_RAGGED}
+    "Expm1",
+    "expm1",
+    FLOATS_AND_COMPLEXES,
+    _of_input(lambda x: make.Exp(x)),
+    traits={NEVER_FAILS, OF_RAGGED},
 )
 log = unary(
     "Log",
@@ -121,7 +125,7 @@ log1p = unary(
     "log1p",
     FLOATS_AND_COMPLEXES,
     _of_input(lambda x: make.Reciprocal(_plus_one(x))),
-    traits={PER_RECORD, OF_RAGGED},
+    traits={NEVER_FAILS, PER_RECORD, OF_RAGGED},
 )
 
 
@@ -209,7 +213,12 @@ def sigmoid_op(xp: Any, x: Any) -> Any:
     """
     if x.__class__ is not np.ndarray or not x.ndim:
         return xp.reciprocal(1 + xp.exp(-x))
-    made = np.negative(x)
+    return _sigmoid(x)
+
+
+@sigmoid_op.into
+def _sigmoid(x: Any, out: Any = None) -> Any:
+    made = np.negative(x, out)
     np.exp(made, made)
     np.add(made, 1, made)
     return np.reciprocal(made, made)

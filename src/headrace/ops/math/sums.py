@@ -61,8 +61,9 @@ def _sum_of_many(xp: Any, *inputs: Any) -> Any:
     if inputs[0].dtype == object:
         return variants.total(inputs)
     total = xp.add(inputs[0], inputs[1])
+    in_place = total.__class__ is np.ndarray
     for other in inputs[2:]:
-        total = xp.add(total, other)
+        total = np.add(total, other, total) if in_place else xp.add(total, other)
     return total
 
 

@@ -21,7 +21,7 @@ from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels.channels import Units
 from headrace.ops._kernels.narrow import single
-from headrace.ops._kernels.normalizing import Back, Moments, Normalizing
+from headrace.ops._kernels.normalizing import Back, Moments, Normalizing, is_near
 from headrace.ops._kernels.windows import channels_last
 from headrace.ops.array.constants import constant
 
@@ -94,7 +94,10 @@ def _of_batch(
     new_mean, biased = moments.found()
     factor = factor_of(scale, biased, epsilon)
     y = np.empty(given.shape, np.result_type(given, factor))
-    into, normalize = units.lines(y), Normalizing(units, new_mean, factor, offset)
+    into, normalize = (
+        units.lines(y),
+        Normalizing(units, new_mean, factor, offset, is_near(new_mean, biased, epsilon)),
+    )
     units.each(lambda at: normalize(lines[at], into[at]))
     count = math.prod(x.shape[:-1])
     kept = statistics(mean, variance, new_mean, biased, count, average)

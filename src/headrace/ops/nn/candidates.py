@@ -20,7 +20,7 @@ from headrace.base.traits import STATEFUL
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops._kernels.word_streams import Words
+from headrace.ops._kernels.word_streams import Words, doubles_of, wide_below
 from headrace.ops.random.draws import seeds_of, stream_of
 from headrace.run.exec.kernel import KernelContext
 
@@ -33,6 +33,10 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 _RESERVED: Final = 2048  # words for each class that is drawn
+_FIRST_RUNS: Final = (
+    16  # before logarithms of all classes are kept, which takes as long as a hundred runs
+)
+_MOST_KEPT: Final = 1 << 20  # classes, for which they are
 
 
 class Sampler:
@@ -43,11 +47,23 @@ class Sampler:
 
     def draw(self, words: Words, size: int) -> Array:
         """`size` classes, int64."""
-        return words.below_wide(self._count, size)
+        return self.made_of(words.take(2 * size))
+
+    def draw_first(self, words: Words, size: int) -> Array:
+        """As `draw`, of a step that has drawn nothing yet."""
+        return words.first(2 * size, self.made_of)
+
+    def made_of(self, words: Array) -> Array:
+        """Classes [.., n] of words [.., 2 n]."""
+        return wide_below(words, self._count)
 
     def share(self, classes: Array) -> Array:
         """The probability of each class, float32 of the shape of `classes`."""
         return np.full(classes.shape, 1 / self._count, np.float32)
+
+    def expected(self, classes: Array, count: int, tries: int) -> Array:
+        """How often each of the classes comes up among `count` of as many tries, float32."""
+        return _expected(self.share(classes), count, tries)
 
     def learn(self, classes: Array) -> None:
         """Nothing."""
@@ -56,10 +72,24 @@ class Sampler:
 class _LogUniform(Sampler):
     """Class c with the share log((c + 2) / (c + 1)) / log(count + 1): as words by frequency."""
 
-    def draw(self, words: Words, size: int) -> Array:
-        whole = math.log(self._count + 1)
-        drawn = np.exp(words.doubles(size) * whole).astype(np.int64) - 1
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self._runs = 0
+        self._missed: Array | None = None  # logarithms of how likely it is not to draw a class
+
+    def made_of(self, words: Array) -> Array:
+        drawn = np.exp(doubles_of(words) * math.log(self._count + 1)).astype(np.int64) - 1
         return drawn % self._count
+
+    def expected(self, classes: Array, count: int, tries: int) -> Array:
+        if tries == count or self._count > _MOST_KEPT:
+            return super().expected(classes, count, tries)
+        if self._missed is None:
+            self._runs += 1
+            if self._runs <= _FIRST_RUNS:
+                return super().expected(classes, count, tries)
+            self._missed = _missed(self.share(np.arange(self._count)))
+        return _often(self._missed[classes], tries)
 
     def share(self, classes: Array) -> Array:
         known = classes.astype(np.float64)
@@ -78,6 +108,9 @@ class _Learned(Sampler):
         sums = np.cumsum(self._weights)
         return np.searchsorted(sums, words.below(int(sums[-1]), size), side="right")
 
+    def draw_first(self, words: Words, size: int) -> Array:
+        return self.draw(words, size)  # of weights that change
+
     def share(self, classes: Array) -> Array:
         weights = self._weights[classes].astype(np.float32)
         return weights / np.float32(self._weights.sum())
@@ -91,7 +124,8 @@ def _distinct(sampler: Sampler, words: Words, count: int) -> tuple[list[int], in
     drawn: list[int] = []
     found: dict[int, None] = {}  # in the order in which they came first
     while len(found) < count:
-        more = sampler.draw(words, max(64, 2 * (count - len(found)))).tolist()
+        draw = sampler.draw if drawn else sampler.draw_first
+        more = draw(words, max(64, 2 * (count - len(found)))).tolist()
         drawn += more
         found.update(dict.fromkeys(more))
     different = list(found)[:count]
@@ -102,7 +136,18 @@ def _expected(shares: Array, count: int, tries: int) -> Array:
     """How often a class of that share comes up, as far as it can come up once only."""
     if tries == count:
         return shares * np.float32(count)
-    found: Array = -np.expm1(tries * np.log1p(-shares.astype(np.float64)))
+    return _often(_missed(shares), tries)
+
+
+def _missed(shares: Array) -> Array:
+    """The logarithm of how likely it is not to draw a class of that share."""
+    found: Array = np.log1p(-shares.astype(np.float64))
+    return found
+
+
+def _often(missed: Array, tries: int) -> Array:
+    """How likely it is to draw a class at least once."""
+    found: Array = -np.expm1(tries * missed)
     return found.astype(np.float32)
 
 
@@ -133,8 +178,9 @@ def sample(
         raise errors.invalid_argument(
             f"Sampler's range is too small: {num_sampled} different classes cannot be drawn of {range_max}"
         )
-    outside = (true_classes < 0) | (true_classes >= range_max)
-    if outside.any():
+    # Numbers below 0 are large ones without a sign.
+    if true_classes.size and true_classes.view(np.uint64).max() >= range_max:
+        outside = (true_classes < 0) | (true_classes >= range_max)
         raise errors.invalid_argument(
             f"`true_candidate` out of range [0, {range_max}), received {int(true_classes[outside][0])}"
         )
@@ -149,7 +195,7 @@ def sample(
             sampled = sampler.draw(words, num_sampled).astype(np.int64, copy=False)
             tries = num_sampled
         classes = np.concatenate([true_classes.reshape(-1), sampled])
-        expected = _expected(sampler.share(classes), num_sampled, tries)
+        expected = sampler.expected(classes, num_sampled, tries)
         sampler.learn(true_classes)
     count = true_classes.size
     return sampled, expected[:count].reshape(true_classes.shape), expected[count:].copy()

@@ -78,6 +78,9 @@ class _Weighted(Sampler):
     def draw(self, words: Words, size: int) -> Array:
         return self._alias.draw(words, size)
 
+    def draw_first(self, words: Words, size: int) -> Array:
+        return self.draw(words, size)
+
     def share(self, classes: Array) -> Array:
         return self._shares[classes].astype(np.float32, copy=False)
 

@@ -300,8 +300,9 @@ def _rows(ref: State, array: Array, indices: Array, updates: Array) -> None:
             "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape "
             f"{shapes.text(updates.shape)}: they should have {shapes.text(wanted)}, or be a scalar"
         )
-    bad = (indices < 0) | (indices >= array.shape[0])
-    if np.any(bad):
+    # Numbers below 0 are large ones without a sign.
+    if indices.size and indices.view(f"u{indices.itemsize}").max() >= array.shape[0]:
+        bad = (indices < 0) | (indices >= array.shape[0])
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         raise errors.invalid_argument(
             f"indices{list(at) if at else ''} = {indices[at]} is not in [0, {array.shape[0]}), "

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from headrace.ops.linalg.products import LARGE, multiplied
+from headrace.ops._kernels.product_parts import LARGE
+from headrace.ops.linalg.products import multiplied
 from headrace.plan.ir import BRANCH, LOOP, NODE, WRITES, Instr, Step, instrs
 from headrace.plan.nesting import closed
 from headrace.plan.rules.group import Group, Match, joined, replaced

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.ops._kernels.product_parts import LARGE
 from headrace.ops._kernels.scratch import scratch
-from headrace.ops.linalg.products import LARGE
 from headrace.plan.ir import BRANCH, LOOP, NODE, Facts, Instr, Step
 from headrace.plan.nesting import Loop, closed
 from headrace.plan.rules.group import Group, Match, joined, replaced

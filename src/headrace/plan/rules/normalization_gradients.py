@@ -3,7 +3,8 @@
 What is done to each element of the gradient (a sum, the gradient of an activation) is done some pictures at a time, and
 their part of the sums for scale and offset is found while they are in the cache.  When those are known, some pictures
 at a time go back through the normalization, and into the gradients of the convolution's filter and input: what the
-convolution made has a gradient as large as itself, which is never stored where it need not be.
+convolution made has a gradient as large as itself, which is never stored where it need not be.  Where the gradient of
+the input is what another normalization's gradient comes from, that looks at it at once, too.
 Sums are those of units, and parts those of the filter's gradient, so every element has the bits that it has op by op.
 Called by: plan.passes.  Threads: any.
 """
@@ -11,7 +12,7 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -32,7 +33,9 @@ from headrace.plan.rules.convolution_gradients import add_shares, users_of_gradi
 from headrace.plan.rules.convolutions import match_of
 from headrace.plan.rules.group import Group, Match, Rule
 from headrace.plan.rules.normalizations import (
+    MOST_STAGES,
     Changes,
+    Changing,
     goes_on,
     is_chain,
     normalizes,
@@ -44,30 +47,75 @@ from headrace.run.exec.instructions import Kernel
 Array = np.ndarray[Any, Any]
 _GIVEN = 24  # slot of scratch memory
 _AFTER = ("Conv2DBackpropFilter", "Conv2DBackpropInput")
+_NORM = "FusedBatchNormGradV3"
 
 
 def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
-    """What the gradient comes from, element by element, and the two gradients that it goes to."""
-    if not normalizes(norm, taken) or norm.inputs.count(norm.inputs[0]) != 1:
+    """A stage, and as many before it as each make the gradient that the next one begins with."""
+    stage = _stage(norm, facts, taken)
+    if stage is None:
         return None
+    stages = [stage]
+    while len(stages) < MOST_STAGES:
+        before = _stage_before(stages, facts, taken)
+        if before is None:
+            break
+        stages.insert(0, before)
+    return _of(stages, facts)
+
+
+def _stage(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr] | None:
+    """The most that may run together with a normalization's gradient."""
+    for members in _candidates(norm, facts, taken):
+        if len(members) > 1 and _of([members], facts) is not None:
+            return members
+    return None
+
+
+def _candidates(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Iterator[list[Instr]]:
+    """What the gradient comes from, element by element, that, and the two gradients that it goes to; less and less."""
+    if not normalizes(norm, taken) or norm.inputs.count(norm.inputs[0]) != 1:
+        return
     before = _before(norm, facts, taken)
     after = users_of_gradient(norm.outputs[0], facts, taken)
     if any(user.op.type not in _AFTER for user in after):
         after = []
     for users in (after, []) if after else ([],):
         for start in range(len(before) + 1):
-            chain = [*before[start:], norm]
-            members = [*chain, *users]
-            root = max(members, key=facts.place.__getitem__)
-            kept = wanted_outside(members, root, facts)
-            chained = is_chain(chain, facts) and all(
-                takes_one(user, members, facts) for user in users
-            )
-            if len(members) > 1 and kept is not None and chained:
-                found = match_of(members, kept, facts, _build)
-                if found is not None:
-                    return found
+            yield [*before[start:], norm, *users]
+
+
+def _stage_before(
+    stages: Sequence[Sequence[Instr]], facts: Facts, taken: AbstractSet[Instr]
+) -> list[Instr] | None:
+    """The one that makes, with the gradient of a convolution's input, what these begin with, for nobody else."""
+    begins = stages[0][0]
+    for value in begins.inputs[:1] if begins.op.type == _NORM else begins.inputs:
+        maker = facts.maker(value)
+        if maker is None or maker.op.type != "Conv2DBackpropInput" or value in facts.results:
+            continue
+        norm = facts.maker(maker.inputs[2])
+        if norm is None or norm.op.type != _NORM or facts.uses(value) != [begins]:
+            continue
+        for members in _candidates(norm, facts, taken):
+            if maker in members and _of([members, *stages], facts) is not None:
+                return members
     return None
+
+
+def _of(stages: Sequence[Sequence[Instr]], facts: Facts) -> Match | None:
+    """The group, if nobody wants what it gives before it runs, and each takes one thing that its stage gives."""
+    members = [member for stage in stages for member in stage]
+    root = max(members, key=facts.place.__getitem__)
+    kept = wanted_outside(members, root, facts)
+    if kept is None:
+        return None
+    for stage in stages:
+        at = next(at for at, member in enumerate(stage) if member.op.type == _NORM)
+        chained = is_chain(stage[: at + 1], facts)
+        if not chained or not all(takes_one(user, stage, facts) for user in stage[at + 1 :]):
+            return None
+    return match_of(members, kept, facts, _build)
 
 
 def _before(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr]:
@@ -94,90 +142,163 @@ def _build(group: Group) -> Kernel:
     return group.kernel(_Together(group).results, refuses=True)
 
 
-RULE: Final = Rule("normalization gradients", ("FusedBatchNormGradV3",), _match)
+RULE: Final = Rule("normalization gradients", (_NORM,), _match)
 
 
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
 class _Together:
-    """A group run some pictures at a time."""
+    """A group run some pictures at a time, from one normalization to the next."""
 
     def __init__(self, group: Group) -> None:
-        kinds = [member.op.type for member in group.members]
-        at = kinds.index("FusedBatchNormGradV3")
-        self._norm = group.members[at]
-        before = group.members[:at]
-        self._epsilon = self._norm.op.attrs["epsilon"]
-        self._given = group.inputs_of(self._norm)
-        self._changes = Changes(group, before) if before else None
-        self._dy = self._norm.inputs[0]
-        after = {member.op.type: member for member in group.members[at + 1 :]}
-        self._filter = after.get("Conv2DBackpropFilter")
-        self._input = after.get("Conv2DBackpropInput")
-        if self._filter is not None:
-            self._of_filter = group.inputs_of(self._filter)[:2]
-        if self._input is not None:
-            self._of_input = group.inputs_of(self._input)[:2]
-        self._wanted = group.outputs
+        self._stages = [_Stage(group, members) for members in _stages_of(group)]
+        self._places = group.places
+        self._wanted = [group.places[value] for value in group.outputs]
 
     def results(self, values: Sequence[Any]) -> list[Any] | None:
         """The group's outputs, or None where it has to run op by op."""
-        x, scale, mean, variance = (values[at] for at in self._given[1:5])
+        room = [*values, *[None] * (len(self._places) - len(values))]
+        looking = self._stages[0].looking(room, None)
+        if looking is None:
+            return None
+        looking.all()
+        following = [*self._stages[1:], None]
+        for stage, after in zip(self._stages, following, strict=True):
+            found = stage.run(room, looking, after)
+            if found is False or (after is not None and found is None):
+                return None
+            if isinstance(found, _Looking):
+                looking = found
+        return [room[place] for place in self._wanted]
+
+
+def _stages_of(group: Group) -> list[list[Instr]]:
+    """Members of each: what a normalization's gradient comes from, that, and the gradients that it goes to."""
+    makers = {value: member for member in group.members for value in member.outputs}
+    stages = []
+    for norm in (each for each in group.members if each.op.type == _NORM):
+        stage = [norm]
+        while True:
+            inputs = stage[0].inputs[:1] if stage[0] is norm else stage[0].inputs
+            made = [makers[value] for value in inputs if value in makers]
+            if not made or made[0].op.type in _AFTER:
+                break
+            stage.insert(0, made[0])
+        after = [each for each in group.members if each.op.type in _AFTER]
+        stages.append([*stage, *[each for each in after if each.inputs[2] == norm.outputs[0]]])
+    return stages
+
+
+class _Looking:
+    """A stage's gradient before it is normalized, of which each unit is made and looked at once.
+
+    dy: lines are there, or are made of what `Changes` take.
+    """
+
+    def __init__(
+        self, units: Units, back: Back, dy: Array, x: Array, changing: Changing | None
+    ) -> None:
+        self.units, self.back, self.dy, self.x = units, back, dy, x
+        self._lines = units.lines(dy), units.lines(x)
+        self._changing = changing
+
+    def all(self) -> None:
+        """Look at all of them."""
+        self.units.each(self._part)
+
+    def some(self, images: slice) -> None:
+        """Look at those of some pictures."""
+        each = self.units.in_picture
+        self._part(slice(images.start * each, images.stop * each))
+
+    def _part(self, at: slice) -> None:
+        dy, x = self._lines
+        if self._changing is not None:
+            self._changing(at, dy[at])
+        self.back.look(at, dy[at], x[at])
+
+
+class _Stage:
+    """What a normalization's gradient comes from, that, and the gradients of a convolution that it goes to."""
+
+    def __init__(self, group: Group, members: Sequence[Instr]) -> None:
+        places = group.places
+        at = next(at for at, member in enumerate(members) if member.op.type == _NORM)
+        norm, before = members[at], members[:at]
+        self._epsilon = norm.op.attrs["epsilon"]
+        self._given = group.inputs_of(norm)
+        self._norm = [places[value] for value in norm.outputs]
+        inside = {value for member in group.members for value in member.outputs}
+        begins = before[0].inputs if before else norm.inputs[:1]
+        linked = next((value for value in begins if value in inside), None)
+        self._changes = Changes(group, before, linked) if before else None
+        self._dy = places[norm.inputs[0]]
+        after = {member.op.type: member for member in members[at + 1 :]}
+        of_filter, of_input = (after.get(name) for name in _AFTER)
+        self._attrs = None if of_filter is None else of_filter.op.attrs
+        if of_filter is not None:
+            self._of_filter = group.inputs_of(of_filter)[:2]
+            self._filter = places[of_filter.outputs[0]]
+        self._input = None if of_input is None else places[of_input.outputs[0]]
+        if of_input is not None:
+            self._of_input = group.inputs_of(of_input)[:2]
+
+    def looking(self, room: Sequence[Any], dy: Array | None) -> _Looking | None:
+        """What is to be looked at first; None where it does not fit.
+
+        dy: an array in which elements are that the stage begins with, and where it may change them.
+        """
+        x, scale, mean, variance = (room[at] for at in self._given[1:5])
         if x.ndim != 4 or math.prod(x.shape) < LARGE or not x.flags.c_contiguous:
             return None
         if any(each.shape != x.shape[-1:] for each in (scale, mean, variance)):
             return None
-        convolution = self._convolution(values, x.shape) if self._filter is not None else None
-        if self._filter is not None and convolution is None:
-            return None
         units = Units(len(x), math.prod(x.shape[1:3]), x.shape[-1])
-        back = Back(units, scale, mean, variance, self._epsilon)
-        dy = self._looked_at(values, x, units, back)
-        if dy is None:
-            return None
-        to_scale, to_offset = back.found()
-        found: dict[int, Any] = {self._dy: dy}
-        nothing = np.empty(0, np.float32)
-        found |= dict(zip(self._norm.outputs[1:], (to_scale, to_offset), strict=False))
-        found |= {value: nothing.copy() for value in self._norm.outputs[3:]}
-        through = _Through(units, back, dy, x)
-        if convolution is None:
-            found[self._norm.outputs[0]] = through.all()
-        else:
-            found |= self._into_convolution(values, convolution, through)
-        return [found[value] for value in self._wanted]
-
-    def _looked_at(self, values: Sequence[Any], x: Array, units: Units, back: Back) -> Array | None:
-        """The gradient, whose sums are found; None where it does not fit."""
-        lines = units.lines(x)
-        if self._changes is None:
-            dy: Array = values[self._given[0]]
-            if dy.shape != x.shape or not dy.flags.c_contiguous:
+        changing = None
+        if self._changes is not None:
+            changing = self._changes.of(room, x.shape, units)
+            if changing is None:
                 return None
-            given = units.lines(dy)
-            units.each(lambda at: back.look(at, given[at], lines[at]))
-            return dy
-        changing = self._changes.of(values, x.shape, units)
-        if changing is None:
+        if dy is None:
+            dy = room[self._given[0]] if self._changes is None else np.empty_like(x)
+        if dy.shape != x.shape or not dy.flags.c_contiguous:
             return None
-        dy = np.empty_like(x)
-        into = units.lines(dy)
+        back = Back(units, scale, mean, variance, self._epsilon)
+        return _Looking(units, back, dy, x, changing)
 
-        def part(at: slice) -> None:
-            changing(at, into[at])
-            back.look(at, into[at], lines[at])
+    def run(
+        self, room: list[Any], looking: _Looking, after: _Stage | None
+    ) -> _Looking | bool | None:
+        """Put into the room what it gives, of what has been looked at; what `after` has looked at, in the end.
 
-        units.each(part)
-        return dy
+        False where something does not fit.
+        """
+        x, units, back = looking.x, looking.units, looking.back
+        where = None
+        if self._attrs is not None:
+            where = self._convolution(room, x.shape)
+            if where is None:
+                return False
+        to_scale, to_offset = back.found()
+        room[self._dy] = looking.dy
+        nothing = np.empty(0, np.float32)
+        given = (to_scale, to_offset, nothing, nothing.copy())
+        for place, value in zip(self._norm[1:], given, strict=False):
+            room[place] = value
+        through = _Through(units, back, looking.dy, x)
+        if where is None:
+            room[self._norm[0]] = through.all()
+            return None
+        return self._into_convolution(room, where, through, after)
 
-    def _convolution(self, values: Sequence[Any], shape: tuple[int, ...]) -> Geometry | None:
+    def _convolution(self, room: Sequence[Any], shape: tuple[int, ...]) -> Geometry | None:
         """Where its windows lie; None where the gradient of its output has another shape."""
-        assert self._filter is not None
-        x, sizes = (values[at] for at in self._of_filter)
+        attrs = self._attrs
+        assert attrs is not None
+        x, sizes = (room[at] for at in self._of_filter)
         if x.ndim != 4 or len(sizes) != 4 or not x.size:
             return None
-        attrs = self._filter.op.attrs
         where = geometry(
             x.shape[1:3],
             sizes[:2],
@@ -190,26 +311,31 @@ class _Together:
         if shape != (len(x), *where.out, int(sizes[3])) or sizes[2] != x.shape[3]:
             return None
         if self._input is not None:
-            of_input, filters = (values[at] for at in self._of_input)
+            of_input, filters = (room[at] for at in self._of_input)
             if tuple(of_input) != x.shape or filters.shape != tuple(sizes):
                 return None
         return where
 
     def _into_convolution(
-        self, values: Sequence[Any], where: Geometry, through: _Through
-    ) -> dict[int, Any]:
-        """The gradients of the convolution, by value."""
-        assert self._filter is not None
-        x, sizes = (values[at] for at in self._of_filter)
+        self, room: list[Any], where: Geometry, through: _Through, after: _Stage | None
+    ) -> _Looking | bool | None:
+        """The gradients of the convolution; see `run`."""
+        x, sizes = (room[at] for at in self._of_filter)
         gradient = FilterGradient(where, x.shape[3], int(sizes[3]), len(x), x.dtype)
-        found: dict[int, Any] = {}
+        looking, looked = None, False
         give: Callable[[slice], Array] = through.some
         if self._input is not None:
-            filters = values[self._of_input[1]]
-            dx = found[self._input.outputs[0]] = np.empty_like(x)
+            filters = room[self._of_input[1]]
+            dx = room[self._input] = np.empty_like(x)
+            if after is not None:
+                looking = after.looking(room, dx)
+                if looking is None:
+                    return False
             part = part_of_input_gradient(filters, where, len(x), x.dtype)
             if part is not None and through.by_pictures:
-                give = lambda images: _both(through.some(images), part, dx[images])  # noqa: E731
+                looked = looking is not None and looking.units.in_picture > 0
+                then = looking.some if looking is not None and looked else None
+                give = lambda images: _both(images, through.some(images), part, dx, then)  # noqa: E731
             else:
                 made = through.all()
                 give = lambda images: made[images]  # noqa: E731
@@ -218,12 +344,23 @@ class _Together:
             made = through.all()
             give = lambda images: made[images]  # noqa: E731
         add_shares(gradient, x, give)
-        found[self._filter.outputs[0]] = gradient.result()
-        return found
+        room[self._filter] = gradient.result()
+        if looking is not None and not looked:
+            looking.all()
+        return looking
 
 
-def _both(dy: Array, part: Callable[[Array, Array], None], dx: Array) -> Array:
-    part(dy, dx)
+def _both(
+    images: slice,
+    dy: Array,
+    part: Callable[[Array, Array], None],
+    dx: Array,
+    then: Callable[[slice], None] | None,
+) -> Array:
+    into = dx[images]
+    part(dy, into)
+    if then is not None:
+        then(images)
     return dy
 
 

@@ -3,8 +3,9 @@
 `plan.rules.normalization_gradients` has the way back.
 
 Some pictures are convolved, and their part of mean and variance is found while they are in the cache; when all are
-known, some pictures at a time are normalized and changed (a sum, an activation) where they lie.  Op by op each of these
-results goes out to memory and comes back.  Statistics are those of units (`ops._kernels.normalizing`), so every element
+known, some pictures at a time are normalized and changed (a sum, an activation) where they lie; and go into the next
+convolution at once, if that has such a normalization, too.  Op by op each of these results goes out to memory and comes
+back.  Statistics are those of units (`ops._kernels.normalizing`), so every element
 has the bits that it has op by op.
 Called by: plan.passes.  Threads: any.
 """
@@ -12,16 +13,16 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import numpy as np
 
-from headrace.ops._kernels.blocks import LARGE
+from headrace.ops._kernels.blocks import BLOCK, LARGE
 from headrace.ops._kernels.channels import Units
 from headrace.ops._kernels.convolving import convolved
-from headrace.ops._kernels.normalizing import Moments, Normalizing
+from headrace.ops._kernels.normalizing import Moments, Normalizing, is_near
 from headrace.ops._kernels.windows import geometry
 from headrace.ops.nn.batch_norm import factor_of, statistics
 from headrace.plan.ir import Facts, Instr
@@ -31,6 +32,7 @@ from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
 
 Array = np.ndarray[Any, Any]
+MOST_STAGES = 4  # as long as they run, the step is not asked whether it is to go on
 _BESIDE = (0, 4)
 """Dimensions of what an element is changed by: a number for all, or as many as there are elements."""
 
@@ -41,18 +43,24 @@ def _sum(x: Array, y: Array, out: Array) -> None:
 
 
 def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
+    """A stage, and as many before it as each make the pictures that the next one convolves."""
+    stage = _stage(norm, facts, taken)
+    if stage is None:
+        return None
+    stages = [stage]
+    while len(stages) < MOST_STAGES:
+        before = _stage_before(stages[0], facts, taken)
+        if before is None or _of([before, *stages], facts) is None:
+            break
+        stages.insert(0, before)
+    return _of(stages, facts)
+
+
+def _stage(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr] | None:
     """What makes the pictures, if it is a convolution, and what follows as long as nobody else wants that."""
     if not normalizes(norm, taken):
         return None
-    before = []
-    convolution = facts.maker(norm.inputs[0])
-    if (
-        convolution is not None
-        and convolution.op.type == "Conv2D"
-        and may_join(convolution, taken)
-        and norm.inputs.count(norm.inputs[0]) == 1
-    ):
-        before = [convolution]
+    before = _convolution_before(norm, facts, taken)
     after: list[Instr] = []
     value = norm.outputs[0]
     while True:
@@ -65,9 +73,8 @@ def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None
         value = users[0].outputs[0]
     while before or after:
         members = [*before, norm, *after]
-        found = _of(members, facts)
-        if found is not None:
-            return found
+        if _of([members], facts) is not None:
+            return members
         if after:
             after.pop()
         else:
@@ -75,16 +82,50 @@ def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None
     return None
 
 
+def _convolution_before(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr]:
+    """The one that makes what is normalized; none if there is no such."""
+    convolution = facts.maker(norm.inputs[0])
+    if convolution is None or convolution.op.type != "Conv2D" or not may_join(convolution, taken):
+        return []
+    return [convolution] if norm.inputs.count(norm.inputs[0]) == 1 else []
+
+
+def _stage_before(
+    stage: Sequence[Instr], facts: Facts, taken: AbstractSet[Instr]
+) -> list[Instr] | None:
+    """The stage that makes what the convolution of this one takes."""
+    convolution = stage[0]
+    if convolution.op.type != "Conv2D" or convolution.inputs.count(convolution.inputs[0]) != 1:
+        return None
+    found: list[Instr] = []
+    value = convolution.inputs[0]
+    while True:
+        maker = facts.maker(value)
+        if maker is None or value in facts.results:
+            return None
+        if maker.op.type == "FusedBatchNormV3":
+            if maker.outputs[0] != value or not normalizes(maker, taken):
+                return None
+            return [*_convolution_before(maker, facts, taken), maker, *found]
+        given = [at for at in maker.inputs if goes_on(maker, at, facts, taken)]
+        alone = [at for at in given if facts.users(at) == [maker] and facts.maker(at) is not None]
+        if not alone:
+            return None
+        found.insert(0, maker)
+        value = alone[0]
+
+
 def normalizes(norm: Instr, taken: AbstractSet[Instr]) -> bool:
     """Whether it is in training, of float32 with channels last."""
     return may_join(norm, taken) and bool(norm.op.attrs["is_training"])
 
 
-def _of(members: list[Instr], facts: Facts) -> Match | None:
-    """The group, if nobody wants what it gives before it runs, and each takes one thing that the others give."""
+def _of(stages: Sequence[Sequence[Instr]], facts: Facts) -> Match | None:
+    """The group, if nobody wants what it gives before it runs, and each takes one thing that its stage gives."""
+    members = [member for stage in stages for member in stage]
     root = members[-1]
     kept = wanted_outside(members, root, facts)
-    if kept is None or not is_chain(members, facts):
+    if kept is None or not all(is_chain(stage, facts) for stage in stages):
         return None
     return match_of(members, kept, facts, _build)
 
@@ -132,23 +173,23 @@ RULE: Final = Rule("normalization", ("FusedBatchNormV3",), _match)
 class Changes:
     """What elementwise nodes do, one after the other, where the pictures lie."""
 
-    def __init__(self, group: Group, members: Sequence[Instr]) -> None:
-        """Each but the first takes what the one before it gives, and things from outside."""
-        outside = len(group.inputs)
+    def __init__(self, group: Group, members: Sequence[Instr], value: int | None) -> None:
+        """value: what the first one takes of what is there; each other one takes what the one before it gives."""
         self._steps = []
         for member in members:
             function = _sum if member.op.type == "AddN" else writes_into(member.op)
             assert function is not None
-            places = group.inputs_of(member)
-            self._steps.append((function, [at if at < outside else None for at in places]))
+            places = zip(member.inputs, group.inputs_of(member), strict=True)
+            self._steps.append((function, [None if at == value else place for at, place in places]))
+            value = member.outputs[0]
 
-    def of(self, values: Sequence[Any], shape: tuple[int, ...], units: Units) -> Changing | None:
-        """None where something is neither a number nor of this shape."""
+    def of(self, room: Sequence[Any], shape: tuple[int, ...], units: Units) -> Changing | None:
+        """None where something is neither a number nor of this shape.  room: values of the group, by place."""
         steps = []
         for function, places in self._steps:
             given: list[tuple[Any, bool]] = []
             for at in places:
-                value = None if at is None else values[at]
+                value = None if at is None else room[at]
                 if value is not None and value.shape == shape:
                     given.append((units.lines(value), True))
                 elif value is not None and (value.shape != () or function is _sum):
@@ -178,13 +219,62 @@ class Changing:
 
 
 class _Together:
-    """A group run some pictures at a time."""
+    """A group run some pictures at a time, from one normalization to the next."""
 
     def __init__(self, group: Group) -> None:
-        members = list(group.members)
+        stages: list[list[Instr]] = []
+        for member in group.members:
+            begins = member.op.type == "Conv2D" or (
+                member.op.type == "FusedBatchNormV3"
+                and (not stages or any(each.op.type == member.op.type for each in stages[-1]))
+            )
+            if begins:
+                stages.append([])
+            stages[-1].append(member)
+        self._stages = [_Stage(group, stage) for stage in stages]
+        self._places = group.places
+        self._wanted = [group.places[value] for value in group.outputs]
+
+    def results(self, values: Sequence[Any]) -> list[Any] | None:
+        """The group's outputs, or None where it has to run op by op."""
+        room = [*values, *[None] * (len(self._places) - len(values))]
+        last: _Made | None = None
+        for stage in self._stages:
+            last = stage.run(room, last)
+            if last is None:
+                return None
+        assert last is not None
+        last.all()
+        return [room[place] for place in self._wanted]
+
+
+class _Made:
+    """What a stage gives: pictures of which each unit is still to be made, once.  make: of the units at a slice."""
+
+    def __init__(self, units: Units, make: Callable[[slice], object]) -> None:
+        self._units, self._make = units, make
+        self.by_pictures = units.in_picture > 0
+
+    def all(self) -> None:
+        """Make all of them."""
+        self._units.each(self._make)
+
+    def some(self, images: slice) -> None:
+        """Make those of some pictures."""
+        units = self._units
+        each, most = units.in_picture, max(BLOCK // (units.pixels * units.channels), 1)
+        for start in range(images.start * each, images.stop * each, most):
+            self._make(slice(start, min(start + most, images.stop * each)))
+
+
+class _Stage:
+    """A convolution or none, a normalization, and what changes each element after it."""
+
+    def __init__(self, group: Group, members: list[Instr]) -> None:
+        places = group.places
         self._convolve = None
         if members[0].op.type == "Conv2D":
-            convolution = members.pop(0)
+            convolution, *members = members
             attrs = convolution.op.attrs
             self._convolve = (
                 attrs["strides"],
@@ -194,72 +284,85 @@ class _Together:
                 attrs["explicit_paddings"],
             )
             self._given = group.inputs_of(convolution)
-            self._convolved = convolution.outputs[0]
+            self._convolved = places[convolution.outputs[0]]
         norm, *after = members
         self._attrs = norm.op.attrs
         self._pictures, *self._parameters = group.inputs_of(norm)
-        self._norm, self._last = norm.outputs, members[-1].outputs[0]
-        self._changes = Changes(group, after)
-        self._wanted = group.outputs
+        self._norm = [places[value] for value in norm.outputs]
+        self._last = places[members[-1].outputs[0]]
+        self._changes = Changes(group, after, norm.outputs[0])
 
-    def results(self, values: Sequence[Any]) -> list[Any] | None:
-        """The group's outputs, or None where it has to run op by op."""
-        shape = self._shape(values)
+    def run(self, room: list[Any], before: _Made | None) -> _Made | None:
+        """Put into the room what it gives, of which the pictures are still to be made; None where it cannot.
+
+        before: what makes the pictures that it begins with, if they are not there.
+        """
+        shape = self._shape(room)
         if shape is None or len(shape) != 4 or math.prod(shape) < LARGE:
             return None
-        scale, offset, mean, variance = (values[at] for at in self._parameters)
+        scale, offset, mean, variance = (room[at] for at in self._parameters)
         channels = shape[-1]
         if scale.shape != (channels,) or offset.shape != (channels,):
             return None
         units = Units(shape[0], math.prod(shape[1:3]), channels)
-        changing = self._changes.of(values, shape, units)
+        changing = self._changes.of(room, shape, units)
         if changing is None:
             return None
-        pictures, moments = self._measured(values, units)
+        pictures, moments = self._measured(room, units, before)
         lines = units.lines(pictures)
         new_mean, biased = moments.found()
         factor = factor_of(scale, biased, self._attrs["epsilon"])
         made = np.empty(shape, pictures.dtype)
         into = units.lines(made)
-        normalize = Normalizing(units, new_mean, factor, offset)
+        near = is_near(new_mean, biased, self._attrs["epsilon"])
+        normalize = Normalizing(units, new_mean, factor, offset, near)
 
         def part(at: slice) -> None:
             normalize(lines[at], into[at])
             changing(at, into[at])
 
-        units.each(part)
         average = self._attrs["exponential_avg_factor"]
         kept = statistics(mean, variance, new_mean, biased, math.prod(shape[:3]), average)
-        found: dict[int, Any] = dict(zip(self._norm[1:], kept, strict=False))
-        found[self._norm[-1]] = np.empty(0, scale.dtype)
-        found[self._last] = made
+        for place, value in zip(self._norm[1:], kept, strict=False):
+            room[place] = value
+        room[self._norm[-1]] = np.empty(0, scale.dtype)
+        room[self._last] = made
         if self._convolve is not None:
-            found[self._convolved] = pictures
-        return [found[value] for value in self._wanted]
+            room[self._convolved] = pictures
+        return _Made(units, part)
 
-    def _shape(self, values: Sequence[Any]) -> tuple[int, ...] | None:
+    def _shape(self, room: Sequence[Any]) -> tuple[int, ...] | None:
         """Of the pictures; None if they cannot be made at once."""
         if self._convolve is None:
-            pictures = values[self._pictures]
+            pictures = room[self._pictures]
             return pictures.shape if pictures.flags.c_contiguous else None
-        x, filters = (values[at] for at in self._given)
+        x, filters = (room[at] for at in self._given)
         if x.ndim != 4 or filters.ndim != 4 or not filters.size or x.shape[-1] != filters.shape[2]:
             return None
         out = geometry(x.shape[1:3], filters.shape[:2], *self._convolve).out
         return (len(x), *out, filters.shape[-1])
 
-    def _measured(self, values: Sequence[Any], units: Units) -> tuple[Array, Moments]:
+    def _measured(
+        self, room: Sequence[Any], units: Units, before: _Made | None
+    ) -> tuple[Array, Moments]:
         """The pictures, and what they have in common."""
+        first = None
+        if before is not None and before.by_pictures:
+            first = before.some
+        elif before is not None:
+            before.all()
         if self._convolve is None:
-            pictures: Array = values[self._pictures]
+            pictures: Array = room[self._pictures]
         else:
-            x, filters = (values[at] for at in self._given)
+            x, filters = (room[at] for at in self._given)
             moments, each = Moments(units, x.dtype), units.in_picture
 
             def then(images: slice, part: Array) -> None:
                 moments.look(slice(images.start * each, images.stop * each), units.lines(part))
 
-            pictures = convolved(x, filters, *self._convolve, then=then if each else None)
+            pictures = convolved(
+                x, filters, *self._convolve, then=then if each else None, first=first
+            )
             if each:
                 return pictures, moments
         moments, lines = Moments(units, pictures.dtype), units.lines(pictures)

@@ -19,6 +19,7 @@ from headrace.plan.rules import (
     one_element_rows,
     padded_sums,
     resized_casts,
+    row_views,
     send_buffers,
     unread_gathers,
     unstretched,
@@ -45,6 +46,7 @@ RULES: Final[tuple[Rule, ...]] = (
     updates.RULE,
     send_buffers.RULE,
     unread_gathers.RULE,
+    row_views.RULE,
 )
 
 OF_BLOCKS: Final = frozenset((assignments.RULE.name, elementwise.RULE.name))

@@ -27,7 +27,10 @@ def _match(reshape: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | N
         return None
     if total.op in facts.awaited or not facts.is_for_one(value):
         return None
-    given = total.inputs[0]
+    given, axes = total.inputs
+    known = facts.values.constants.get(axes)
+    if known is not None and known.size:
+        return None
     if not facts.values.changing.isdisjoint(total.inputs):
         return None
     if not facts.is_for_one(given) and not _only_looked_at(given, reshape.outputs[0], facts):

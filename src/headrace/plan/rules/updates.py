@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from headrace.base.traits import TAKES_PRODUCTS
 from headrace.graph.tensor import Tensor
-from headrace.ops.linalg.products import is_large_product
+from headrace.ops._kernels.product_parts import is_large_product
 from headrace.ops.training.update_rules import Product, gradient_at
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel

@@ -34,6 +34,7 @@ import numpy as np
 
 from headrace.run.exec import blas
 from headrace.run.exec.callback_threads import CallbackThreads
+from headrace.run.exec.float_warnings import BUFFER
 from headrace.run.uninterrupted import changes
 
 
@@ -125,6 +126,7 @@ class _Job:
 def _serve(inbox: _Inbox) -> None:
     """A pool's thread."""
     with np.errstate(all="ignore"):
+        np.setbufsize(BUFFER)
         while True:
             job = inbox.get()
             if job is None:

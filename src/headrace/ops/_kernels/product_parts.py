@@ -1,0 +1,125 @@
+"""The parts in which large products of matrices are made, side by side or one after the other.
+
+Which parts there are depends on shapes, and on whether a factor lies across; never on the number of threads, since
+another number of rows at a time may give other bits.
+Called by: ops.linalg.products, ops.training.update_rules, plan.rules.  Threads: any; parts are shared by the task's
+worker pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.run.exec.worker_pool import parallel_for
+
+__all__: list[str] = []
+
+LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 ms of one processor
+GRAIN = 16  # rows or columns that BLAS works on together
+_ACROSS = 4  # how many times as many rows there are where a second factor that lies across is laid out for each part
+_FEW = 64  # rows, which take less time than reading the other factor, if that is not in a cache
+FAR, NEAR = (
+    4 << 20,
+    1 << 20,
+)  # bytes of a factor that is in none, and of a part that is, once it has been read
+
+
+def count_of_parts(work: int) -> int:
+    """Parts of a product: 2, from 2^25 multiplications on 4, from 2^27 on 8, from 2^29 on 16; small ones cost more.
+
+    Never the number of threads: another number of rows at a time may give other bits.
+    """
+    found: int = min(2 << max(work.bit_length() - 24, 0) // 2, 16)
+    return found
+
+
+def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
+    """Of which (rows of x, columns of y) a large product of two matrices is made, one part after the other.
+
+    BLAS lays out the other factor anew for each part, which takes longest where that is y and lies across.
+    """
+    rows, columns = x.shape[0], y.shape[1]
+    lies_across = y.flags.f_contiguous and not y.flags.c_contiguous
+    by_rows = rows >= (_ACROSS * columns if lies_across else columns)
+    longer = rows if by_rows else columns
+    each = -(-longer // (count_of_parts(work) * GRAIN)) * GRAIN
+    cuts = [slice(first, min(first + each, longer)) for first in range(0, longer, each)]
+    if by_rows:
+        return [(cut, slice(columns)) for cut in cuts]
+    return [(slice(rows), cut) for cut in cuts]
+
+
+def in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
+    """A product of matrices, a few of its rows or columns at a time (`run.exec.worker_pool`).  Raises ValueError."""
+    if x.shape[1] != y.shape[0]:
+        raise ValueError("inner dimensions differ")
+    if out is None:
+        out = np.empty((x.shape[0], y.shape[1]), np.result_type(x, y))
+    way = _in_order(x, y)
+    if way is not None:
+        way(x, y, work, out)
+        return out
+
+    def part(where: tuple[slice, slice]) -> None:
+        rows, columns = where
+        np.matmul(x[rows], y[:, columns], out=out[where])
+
+    parallel_for(part, parts_of_product(x, y, work), products=True)
+    return out
+
+
+def _in_order(x: Any, y: Any) -> Callable[[Any, Any, int, Any], None] | None:
+    """How to multiply a few rows so that y, which no cache holds, is read as it lies; None where that is no gain."""
+    few, (summed, columns) = x.shape[0], y.shape
+    if few > _FEW or few >= columns or y.nbytes < FAR:
+        return None
+    if y.flags.f_contiguous:
+        return _by_columns
+    return _by_summands if y.flags.c_contiguous and columns <= summed else None
+
+
+def _by_columns(x: Any, y: Any, work: int, out: Any) -> None:
+    """The product with y's columns, one after the other in memory, for the rows of a transposed product."""
+    turned = np.ascontiguousarray(x.T)
+
+    def part(where: tuple[slice, slice]) -> None:
+        columns = where[1]
+        out[:, columns] = np.matmul(y.T[columns], turned).T
+
+    parallel_for(part, parts_of_product(x, y, work), products=True)
+
+
+def _by_summands(x: Any, y: Any, work: int, out: Any) -> None:
+    """The sum of products of a few columns of x and the rows of y that they meet."""
+    count, summed = count_of_parts(work), len(y)
+    cuts = [summed * number // count for number in range(count + 1)]
+    sums = np.empty((count, *out.shape), out.dtype)
+    near = max(NEAR // (y.itemsize * y.shape[1]), GRAIN)
+
+    def part(number: int) -> None:
+        total, end = sums[number], cuts[number + 1]
+        for first in range(cuts[number], end, near):
+            some = slice(first, min(first + near, end))
+            if first == cuts[number]:
+                np.matmul(x[:, some], y[some], out=total)
+            else:
+                np.add(total, np.matmul(x[:, some], y[some]), out=total)
+
+    parallel_for(part, range(count), products=True)
+    np.sum(sums, axis=0, out=out)
+
+
+def is_large_product(x: Any, y: Any) -> bool:
+    """Whether both are matrices of floats that fit, and their product is made in `parts_of_product`."""
+    return bool(
+        x.ndim == y.ndim == 2
+        and x.shape[1] == y.shape[0]
+        and x.shape[0] * y.size >= LARGE
+        and x.dtype == y.dtype
+        and x.dtype.kind == "f"
+        and x.dtype.itemsize > 2
+        and _in_order(x, y) is None
+    )
