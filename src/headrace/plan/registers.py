@@ -22,6 +22,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.binding import quick_scalar
 from headrace.plan.cost_model import is_large
 from headrace.plan.ir import (
+    AHEAD,
     BRANCH,
     COPY,
     DECIDE,
@@ -41,7 +42,7 @@ from headrace.plan.nesting import Loop
 UNSTRETCHED: Final = "unstretched-pairs"
 """Groups that hand on what they get."""
 _NOT_FRESH = frozenset(
-    (LOAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED, UNSTRETCHED)
+    (LOAD, AHEAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED, UNSTRETCHED)
 )  # values of shapes are remembered
 _OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
 

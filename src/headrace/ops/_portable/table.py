@@ -29,9 +29,15 @@ _FILES: Final = (
     "identities",
     "scattering",
     "rearranging",
+    "segments",
+    "diagonals",
+    "images",
+    "recurrent",
+    "drawing",
     "of_jax",
     "state",
     "rows_of_state",
+    "optimizers",
 )
 
 
@@ -154,6 +160,11 @@ def tracing() -> Iterator[list[Any]]:
         yield found
     finally:
         _required.reset(token)
+
+
+def is_traced() -> bool:
+    """Whether what this thread does is traced, to be compiled."""
+    return _required.get() is not None
 
 
 def is_jax(xp: Any) -> bool:
