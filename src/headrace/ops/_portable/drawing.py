@@ -31,21 +31,28 @@ _PHILOX: Final = (1, 3)
 Words = tuple[Any, Any, Any, Any]
 
 
+def _halves(xp: Any, x: Any) -> tuple[Any, Any]:
+    """uint32: the lower and the upper halves of uint64."""
+    return xp.astype(x & _LOW, xp.uint32), xp.astype(x >> 32, xp.uint32)
+
+
 def _words(xp: Any, seed: Any, high: Any, blocks: Any) -> Words:
-    """The four 32-bit numbers, uint64 [n] each, of blocks [n] under a seed [] and an upper half of the counter []."""
-    key, key2 = seed & _LOW, seed >> 32
-    a, b, c, d = blocks & _LOW, blocks >> 32, high & _LOW, high >> 32
+    """The four numbers, uint32 [n] each, of blocks [n] under a seed [1] and an upper half of the counter [1]."""
+    key, other_key = _halves(xp, seed)
+    a, b = _halves(xp, blocks)
+    c, d = _halves(xp, high)
     for _ in range(_ROUNDS):
-        first, second = a * 0xD2511F53, c * 0xCD9E8D57
-        a, b, c, d = (second >> 32) ^ b ^ key, second & _LOW, (first >> 32) ^ d ^ key2, first & _LOW
-        key, key2 = (key + 0x9E3779B9) & _LOW, (key2 + 0xBB67AE85) & _LOW
+        low, upper = _halves(xp, xp.astype(a, xp.uint64) * 0xD2511F53)
+        other_low, other_upper = _halves(xp, xp.astype(c, xp.uint64) * 0xCD9E8D57)
+        a, b, c, d = other_upper ^ b ^ key, other_low, upper ^ d ^ other_key, low
+        key, other_key = key + 0x9E3779B9, other_key + 0xBB67AE85
     return a, b, c, d
 
 
 def _words_of(xp: Any, taken: Any, blocks: int) -> Words:
     """Of so many blocks from the first on that was taken."""
     every = xp.arange(blocks, dtype=xp.uint64, device=device_of(taken))
-    return _words(xp, taken[0], taken[1], every + taken[2])
+    return _words(xp, taken[0:1], taken[1:2], every + taken[2:3])
 
 
 def _in_order(xp: Any, parts: Any) -> Any:
@@ -53,9 +60,17 @@ def _in_order(xp: Any, parts: Any) -> Any:
     return xp.reshape(xp.stack(parts, axis=1), (-1,))
 
 
-def _pairs(words: Words) -> tuple[Any, Any]:
+def _pair(xp: Any, low: Any, high: Any) -> Any:
+    """uint64 of two words."""
+    return xp.astype(low, xp.uint64) | (xp.astype(high, xp.uint64) << 32)
+
+
+def _integers(xp: Any, words: Words, kind: str) -> Any:
+    """uint64 of a word each, or of two where the type is as wide."""
     a, b, c, d = words
-    return a | (b << 32), c | (d << 32)
+    if kind in _WIDE:
+        return _in_order(xp, (_pair(xp, a, b), _pair(xp, c, d)))
+    return xp.astype(_in_order(xp, words), xp.uint64)
 
 
 # -- words to numbers -------------------------------------------------------------------------------------------------
@@ -73,7 +88,8 @@ def _fraction(xp: Any, word: Any, kind: str) -> Any:
 def _float64s(xp: Any, words: Words) -> tuple[Any, Any]:
     """Two of each block; the first word has the upper bits."""
     a, b, c, d = words
-    return _fraction(xp, (a << 32) | b, "float64"), _fraction(xp, (c << 32) | d, "float64")
+    pairs = _pair(xp, b, a), _pair(xp, d, c)
+    return _fraction(xp, pairs[0], "float64"), _fraction(xp, pairs[1], "float64")
 
 
 def _uniform(xp: Any, kind: str, taken: Any, words: Words) -> Any:
@@ -103,12 +119,11 @@ def _waves(xp: Any, of_radius: Any, angle: Any) -> list[Any]:
 
 def _whole(xp: Any, kind: str, taken: Any, words: Words) -> Any:
     """taken: the span and the lowest number are behind what all have."""
-    drawn = _in_order(xp, _pairs(words) if kind in _WIDE else words)
-    return _wrapped(xp, drawn % taken[3] + taken[4], kind)
+    return _wrapped(xp, _integers(xp, words, kind) % taken[3:4] + taken[4:5], kind)
 
 
 def _all_bits(xp: Any, kind: str, taken: Any, words: Words) -> Any:
-    return _wrapped(xp, _in_order(xp, _pairs(words) if kind in _WIDE else words), kind)
+    return _wrapped(xp, _integers(xp, words, kind), kind)
 
 
 def _wrapped(xp: Any, x: Any, kind: str) -> Any:
@@ -177,23 +192,24 @@ def _random_whole(
 
 
 def _scrambled(xp: Any, seed: Any) -> tuple[Any, Any]:
-    """uint64 [] and []: the key, and the upper half of the counter, that a seed [2] stands for."""
+    """uint64 [1] and [1]: the key, and the upper half of the counter, that a seed [2] stands for."""
     check(seed.shape == (2,))
     wide = seed if seed.dtype == xp.uint64 else xp.astype(seed, xp.int64)
     pair = xp.astype(wide, xp.uint64)
-    a, b, c, d = _words(xp, xp.zeros_like(pair[0]) + _SCRAMBLER, pair[1], pair[0])
-    return a | (b << 32), c | (d << 32)
+    scrambler = xp.zeros_like(pair[0:1]) + _SCRAMBLER
+    a, b, c, d = _words(xp, scrambler, pair[1:2], pair[0:1])
+    return _pair(xp, a, b), _pair(xp, c, d)
 
 
 def _of_seed(xp: Any, seed: Any) -> Any:
     key, high = _scrambled(xp, seed)
-    return xp.stack([key, high, xp.zeros_like(key)])
+    return xp.concat([key, high, xp.zeros_like(key)])
 
 
 def _of_key(xp: Any, key: Any, counter: Any, alg: Any) -> Any:
     check(key.shape == (1,) and counter.shape == (2,) and np.ndim(alg) == 0)
     check(int(alg) in _PHILOX)
-    return xp.stack([key[0], counter[1], counter[0]])
+    return xp.concat([key, counter[1:2], counter[0:1]])
 
 
 def _limited(xp: Any, taken: Any, minval: Any, maxval: Any, dtype: Any) -> Any:
@@ -239,4 +255,4 @@ def _whole_by_key(
 @arrays("StatelessRandomGetKeyCounter")
 def _key_and_counter(xp: Any, seed: Any) -> tuple[Any, Any]:
     key, high = _scrambled(xp, seed)
-    return xp.reshape(key, (1,)), xp.stack([xp.zeros_like(high), high])
+    return key, xp.concat([xp.zeros_like(high), high])

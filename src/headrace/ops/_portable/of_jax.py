@@ -80,6 +80,37 @@ def _cumulative_logsumexp(xp: Any, x: Any, axis: Any, *, exclusive: bool, revers
     return _cumulative(x, axis, exclusive, reverse, lax.cumlogsumexp)
 
 
+@of_jax("Mod", "TruncateMod")
+def _remainder(xp: Any, x: Any, y: Any) -> Any:
+    return xp.fmod(x, y)
+
+
+@of_jax("NextAfter")
+def _next_after(xp: Any, x: Any, y: Any) -> Any:
+    return xp.nextafter(x, y)
+
+
+@of_jax("Complex")
+def _complex(xp: Any, real: Any, imag: Any) -> Any:
+    from jax import lax
+
+    return lax.complex(*xp.broadcast_arrays(real, imag))
+
+
+@of_jax("Bitcast", reals=False)
+def _bitcast(xp: Any, input: Any, *, type: Any) -> Any:
+    from jax import lax
+
+    return lax.bitcast_convert_type(input, getattr(xp, type.name))
+
+
+@of_jax("PopulationCount", reals=False)
+def _population_count(xp: Any, x: Any) -> Any:
+    from jax import lax
+
+    return xp.astype(lax.population_count(x), xp.uint8)
+
+
 # -- matrices ---------------------------------------------------------------------------------------------------------
 
 

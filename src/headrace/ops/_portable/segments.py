@@ -52,6 +52,7 @@ def _extreme(xp: Any, how: str, kind: Any) -> Any:
 
 def _unsorted(how: str) -> Callable[..., Any]:
     def kernel(xp: Any, data: Any, ids: Any, count: Any) -> Any:
+        check(count.ndim == 0)
         many = int(count)
         check(data.shape[: ids.ndim] == ids.shape and many > 0 and math.prod(data.shape) > 0)
         check(xp.isdtype(data.dtype, ("real floating", "integral")))

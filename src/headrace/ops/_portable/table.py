@@ -30,6 +30,7 @@ _FILES: Final = (
     "scattering",
     "rearranging",
     "segments",
+    "quantization",
     "diagonals",
     "images",
     "recurrent",
