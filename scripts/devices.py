@@ -79,7 +79,7 @@ def lists() -> str:
     drawn = {name for name, spec in others.items() if DRAWS in spec.traits}
     asked = {name for name, spec in others.items() if _may_be_asked(spec)} - drawn
     return (
-        "\nRandom numbers are drawn by the host whatever the device, so that they are those of a CPU, bit by bit:\n\n"
+        "\nRandom numbers are those that a CPU draws, wherever they are made. These are drawn by the host:\n\n"
         + _list(drawn)
         + "\nThe host does these in the name of the GPU that they are pinned to:\n\n"
         + _list(asked)

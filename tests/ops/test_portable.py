@@ -22,20 +22,33 @@ OF_JAX = {name for name, kernel in array_kernels().items() if kernel.function is
 MOST = 24
 SELDOM_FIT = {
     "AvgPool3DGrad",
+    "BatchMatrixBandPart",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
     "ConjugateTranspose",
     "Conv2DBackpropInput",
     "Conv3DBackpropInputV2",
     "DepthwiseConv2dNativeBackpropFilter",
     "DepthwiseConv2dNativeBackpropInput",
+    "Dilation2DBackpropFilter",
+    "Dilation2DBackpropInput",
+    "Einsum",
     "EnsureShape",
+    "InTopK",
+    "Invert",
+    "LeftShift",
     "MaxPool3DGrad",
     "MaxPoolGrad",
+    "MaxPoolGradWithArgmax",
     "OneHot",
+    "RandomUniformInt",
+    "RightShift",
     "SparseSoftmaxCrossEntropyWithLogits",
 }
 """Ops of which hardly any operands fit that are drawn.
 
-Tests below, test_portable_windows.py, and the model of tests/plan/test_devices.py have some.
+Tests below, test_portable_windows.py, test_portable_programs.py, test_portable_draws.py, and the model of tests/plan/test_devices.py have some.
 """
 LOOKED_AT = {"CheckNumerics", "Identity", "IdentityN", "PreventGradient", "StopGradient"}
 """Ops that no operands are drawn for: a test below has some."""

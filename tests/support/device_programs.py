@@ -104,7 +104,9 @@ def _volume_patches() -> list[Any]:
 def _dilation(padding: str) -> Program:
     def program() -> list[Any]:
         x, window = drawn(*IMAGES), drawn(2, 2, 3)
-        made = tf.nn.dilation2d(x, window, strides=[1, 2, 1, 1], rates=[1, 1, 2, 1], padding=padding)
+        made = tf.nn.dilation2d(
+            x, window, strides=[1, 2, 1, 1], rates=[1, 1, 2, 1], padding=padding
+        )
         return with_gradients(made, x, window)
 
     return program
@@ -223,7 +225,11 @@ def _sparse_products() -> list[Any]:
 
 def _diagonals() -> list[Any]:
     x, wide = odd(2, 3, 4), drawn(2, 3, 3)
-    found = [tf.linalg.diag_part(x), tf.linalg.diag(drawn(2, 3)), tf.linalg.set_diag(x, drawn(2, 3))]
+    found = [
+        tf.linalg.diag_part(x),
+        tf.linalg.diag(drawn(2, 3)),
+        tf.linalg.set_diag(x, drawn(2, 3)),
+    ]
     for align in ("LEFT_RIGHT", "RIGHT_LEFT"):
         part = raw.MatrixDiagPartV3(input=x, k=[-1, 2], padding_value=fed(7.0), align=align)
         more = raw.MatrixDiagV3(
@@ -231,10 +237,15 @@ def _diagonals() -> list[Any]:
         )
         found += [part, more, raw.MatrixSetDiagV3(input=x, diagonal=part, k=[-1, 2], align=align)]
     found += [raw.MatrixDiagPartV2(input=x, k=-1, padding_value=fed(0.0))]
-    found += [raw.MatrixDiagV2(diagonal=wide, k=1, num_rows=-1, num_cols=-1, padding_value=fed(0.0))]
+    found += [
+        raw.MatrixDiagV2(diagonal=wide, k=1, num_rows=-1, num_cols=-1, padding_value=fed(0.0))
+    ]
     found += [raw.MatrixSetDiagV2(input=x, diagonal=drawn(2, 2), k=-1)]
     found += [tf.diag(drawn(2, 2)), tf.diag_part(drawn(2, 3, 2, 3))]
-    return [*found, raw.BatchMatrixBandPart(input=x, num_lower=1, num_upper=tf.constant(0, tf.int64))]
+    return [
+        *found,
+        raw.BatchMatrixBandPart(input=x, num_lower=1, num_upper=tf.constant(0, tf.int64)),
+    ]
 
 
 def _mirrors() -> list[Any]:
@@ -255,7 +266,12 @@ def _integers() -> list[Any]:
     found = [op(x=x, y=y) for op in (raw.BitwiseAnd, raw.BitwiseOr, raw.BitwiseXor)]
     found += [raw.Invert(x=x), raw.LeftShift(x=x, y=by), raw.RightShift(x=x, y=by)]
     shifts = fed([9, 1, 2, 7], np.uint8)
-    return [*found, raw.Invert(x=bytes_), raw.LeftShift(x=bytes_, y=shifts), raw.RightShift(x=bytes_, y=shifts)]
+    return [
+        *found,
+        raw.Invert(x=bytes_),
+        raw.LeftShift(x=bytes_, y=shifts),
+        raw.RightShift(x=bytes_, y=shifts),
+    ]
 
 
 def _floats() -> list[Any]:
@@ -276,12 +292,10 @@ def _floats() -> list[Any]:
 def _einsums() -> list[Any]:
     found = []
     for equation, *shapes in (
-        ("ij,jk->ik", (2, 3), (3, 4)),
         ("bij,bkj->bik", (2, 3, 4), (2, 2, 4)),
         ("abc->cb", (2, 3, 4)),
-        ("ij,k->kji", (2, 3), (4,)),
         ("...ij,jk->...ik", (2, 2, 3), (3, 4)),
-        ("bqhd,bkhd->bhqk", (2, 3, 2, 4), (2, 5, 2, 4)),
+        ("ij,k->kji", (2, 3), (4,)),
     ):
         inputs = [drawn(*shape) for shape in shapes]
         found += with_gradients(tf.einsum(equation, *inputs), *inputs)
@@ -318,35 +332,20 @@ def _bits() -> list[Any]:
 
 
 PROGRAMS: dict[str, Program] = {
-    **{
-        f"images in another size, {op.__name__}, {', '.join(attrs)}": _resized(
-            op, *size, **dict.fromkeys(attrs, True)
-        )
-        for op, ways in (
-            (raw.ResizeBilinear, ((), ("align_corners",), ("half_pixel_centers",))),
-            (raw.ResizeBicubic, ((), ("half_pixel_centers",))),
-            (raw.ResizeNearestNeighbor, ((), ("align_corners",), ("half_pixel_centers",))),
-            (raw.ResizeArea, ((),)),
-        )
-        for attrs, size in zip(ways, ((7, 3), (2, 9), (4, 5)), strict=False)
-    },
+    "images in another size": _resized(raw.ResizeBilinear, 7, 3),
+    "images in another size by cubes": _resized(raw.ResizeBicubic, 2, 9, half_pixel_centers=True),
+    "images in another size by the nearest": _resized(raw.ResizeNearestNeighbor, 7, 3, align_corners=True),
+    "images in another size by areas": _resized(raw.ResizeArea, 3, 5),
     "images of bytes in another size": _of_bytes,
     "crops": _crops("bilinear", 3, 4),
-    "crops of a pixel": _crops("bilinear", 1, 2),
-    "crops of the nearest": _crops("nearest", 4, 2),
     "colours": _colors,
     "patches": _patches(ksizes=[1, 2, 3, 1], strides=[1, 2, 1, 1], rates=[1, 1, 1, 1], padding="SAME"),
-    "dilated patches": _patches(ksizes=[1, 2, 2, 1], strides=[1, 1, 1, 1], rates=[1, 2, 3, 1], padding="VALID"),
     "patches of volumes": _volume_patches,
     "dilation": _dilation("SAME"),
-    "dilation without padding": _dilation("VALID"),
     "where the largest is": _places_of_largest(False),
-    "where the largest of the batch is": _places_of_largest(True),
     "windows that inputs say": _windows_by_inputs,
     "a step of an lstm": _lstm(None, True),
-    "a step of an lstm without peepholes": _lstm(None, False, 0.5),
     "an lstm": _lstm(4, True, 0.0),
-    "an lstm without peepholes": _lstm(3, False),
     "an lstm of other gates": _lstm_of_other_gates,
     "a step of a gru": _gru,
     "sequences turned round": _reversed,
@@ -361,4 +360,20 @@ PROGRAMS: dict[str, Program] = {
     "fake quantization": _fake_quantized,
     "slices": _slices,
 }  # fmt: skip
+MORE: dict[str, Program] = {
+    "images in another size, by corners": _resized(raw.ResizeBilinear, 2, 9, align_corners=True),
+    "images in another size, by centers": _resized(raw.ResizeBilinear, 4, 5, half_pixel_centers=True),
+    "images in another size by cubes with edges": _resized(raw.ResizeBicubic, 7, 3),
+    "images in another size by the nearest center": _resized(
+        raw.ResizeNearestNeighbor, 4, 9, half_pixel_centers=True
+    ),
+    "crops of a pixel": _crops("bilinear", 1, 2),
+    "crops of the nearest": _crops("nearest", 4, 2),
+    "dilated patches": _patches(ksizes=[1, 2, 2, 1], strides=[1, 1, 1, 1], rates=[1, 2, 3, 1], padding="VALID"),
+    "dilation without padding": _dilation("VALID"),
+    "where the largest of the batch is": _places_of_largest(True),
+    "a step of an lstm without peepholes": _lstm(None, False, 0.5),
+    "an lstm without peepholes": _lstm(3, False),
+}  # fmt: skip
+"""The same kernels with other attrs."""
 OF_JAX: dict[str, Program] = {"complex numbers and remainders": _complex, "bits": _bits}

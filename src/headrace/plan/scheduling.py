@@ -30,7 +30,9 @@ def load(step: Step) -> Step:
     for instr in step.code:
         if instr.what in (BRANCH, LOOP):
             instr = instr.changed(body=tuple(load(inner) for inner in instr.body))
-        elif (instr.body or instr.what in (NODE, AHEAD)) and not values.changing.isdisjoint(instr.inputs):
+        elif (instr.body or instr.what in (NODE, AHEAD)) and not values.changing.isdisjoint(
+            instr.inputs
+        ):
             instr = _loading(instr, step, code)
         code.append(instr)
     return step.with_code(code)

@@ -182,9 +182,7 @@ def _random_normal(xp: Any, shape: Any, taken: Any, *, dtype: Any) -> Any:
 
 
 @arrays("RandomUniformInt", host=(0, 1, 2))
-def _random_whole(
-    xp: Any, shape: Any, minval: Any, maxval: Any, taken: Any, *, Tout: Any
-) -> Any:
+def _random_whole(xp: Any, shape: Any, minval: Any, maxval: Any, taken: Any, *, Tout: Any) -> Any:
     return _filled(xp, _whole, shape, taken, Tout)
 
 
@@ -237,9 +235,7 @@ _fillers("StatelessRandomUniformFullInt", _all_bits)
 
 
 @arrays("StatelessRandomUniformInt", host=(0, 2, 3))
-def _whole_by_seed(
-    xp: Any, shape: Any, seed: Any, minval: Any, maxval: Any, *, dtype: Any
-) -> Any:
+def _whole_by_seed(xp: Any, shape: Any, seed: Any, minval: Any, maxval: Any, *, dtype: Any) -> Any:
     taken = _limited(xp, _of_seed(xp, seed), minval, maxval, dtype)
     return _filled(xp, _whole, shape, taken, dtype)
 

@@ -319,9 +319,7 @@ def _ends(xp: Any, slopes: Any, side: int) -> tuple[Any, Any]:
 # -- patches ----------------------------------------------------------------------------------------------------------
 
 
-def _patches(
-    xp: Any, x: Any, ksizes: Any, strides: Any, rates: Any, padding: bytes
-) -> Any:
+def _patches(xp: Any, x: Any, ksizes: Any, strides: Any, rates: Any, padding: bytes) -> Any:
     rank = len(ksizes)
     for each in (ksizes, strides, rates):
         check(len(each) == rank and each[0] == each[-1] == 1 and min(each) > 0)
@@ -382,9 +380,7 @@ def _hue(xp: Any, x: Any, high: Any, span: Any) -> Any:
     red, green, blue = _channels(x)
     some, nothing = span > 0, xp.zeros_like(span)
     norm = xp.where(some, 1.0 / xp.where(some, span, xp.ones_like(span)), nothing)
-    by_green = xp.where(
-        green == high, norm * (blue - red) + 2.0, norm * (red - green) + 4.0
-    )
+    by_green = xp.where(green == high, norm * (blue - red) + 2.0, norm * (red - green) + 4.0)
     hue = xp.where(red == high, norm * (green - blue), by_green)
     return xp.where(some, hue, nothing)
 

@@ -70,9 +70,7 @@ def _ends(xp: Any, like: Any, low: float, high: float) -> tuple[Any, Any]:
 
 
 @arrays("FakeQuantWithMinMaxArgs")
-def _by_attrs(
-    xp: Any, x: Any, *, min: float, max: float, num_bits: int, narrow_range: bool
-) -> Any:
+def _by_attrs(xp: Any, x: Any, *, min: float, max: float, num_bits: int, narrow_range: bool) -> Any:
     return _quantized(xp, x, *_ends(xp, x, min, max), num_bits, narrow_range, True)
 
 
@@ -91,9 +89,7 @@ def _by_attrs_grad(
 
 
 @arrays("FakeQuantWithMinMaxVars")
-def _by_range(
-    xp: Any, x: Any, low: Any, high: Any, *, num_bits: int, narrow_range: bool
-) -> Any:
+def _by_range(xp: Any, x: Any, low: Any, high: Any, *, num_bits: int, narrow_range: bool) -> Any:
     check(low.ndim == high.ndim == 0)
     return _quantized(xp, x, low, high, num_bits, narrow_range)
 
@@ -112,9 +108,7 @@ def _a_channel(x: Any, low: Any, high: Any) -> None:
 
 
 @arrays("FakeQuantWithMinMaxVarsPerChannel")
-def _by_channel(
-    xp: Any, x: Any, low: Any, high: Any, *, num_bits: int, narrow_range: bool
-) -> Any:
+def _by_channel(xp: Any, x: Any, low: Any, high: Any, *, num_bits: int, narrow_range: bool) -> Any:
     _a_channel(x, low, high)
     return _quantized(xp, x, low, high, num_bits, narrow_range, True)
 

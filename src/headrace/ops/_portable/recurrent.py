@@ -130,9 +130,7 @@ def _lstm_cell_grad(
 ) -> tuple[Any, ...]:
     check(x.ndim == 2 and all(each.shape == cs_prev.shape for each in more))
     _fits(x, cs_prev, h_prev, w, (wci, wcf, wco), b)
-    lstm = _Lstm(
-        xp, x.shape[1], w, (wci, wcf, wco), b, ICFO, use_peephole=use_peephole
-    )
+    lstm = _Lstm(xp, x.shape[1], w, (wci, wcf, wco), b, ICFO, use_peephole=use_peephole)
     *made, dcs, dh = (_wide(xp, each) for each in more)
     before, gates, of_peepholes = lstm.slopes(made, _wide(xp, cs_prev), dcs, dh)
     return tuple([xp.astype(each, x.dtype) for each in (before, gates, *of_peepholes)])
@@ -220,9 +218,7 @@ def _sequence_back(order: str) -> Callable[..., Any]:
         steps = _limited(seq_len_max, time)
         lstm = _Lstm(xp, depth, w, (wci, wcf, wco), b, order, use_peephole=use_peephole)
         rows = [_wide(xp, each[:steps, ...]) for each in more]
-        cs_first, h_first = (
-            xp.expand_dims(_wide(xp, each), axis=0) for each in (cs_prev, h_prev)
-        )
+        cs_first, h_first = (xp.expand_dims(_wide(xp, each), axis=0) for each in (cs_prev, h_prev))
         before = xp.concat([cs_first, rows[1][:-1, ...]], axis=0)
 
         def step(carried: Any, row: Any) -> Any:
@@ -262,9 +258,7 @@ def _gru_fits(x: Any, h: Any, w_ru: Any, w_c: Any, b_ru: Any, b_c: Any) -> None:
 
 
 @arrays("GRUBlockCell", reals=True)
-def _gru_cell(
-    xp: Any, x: Any, h: Any, w_ru: Any, w_c: Any, b_ru: Any, b_c: Any
-) -> tuple[Any, ...]:
+def _gru_cell(xp: Any, x: Any, h: Any, w_ru: Any, w_c: Any, b_ru: Any, b_c: Any) -> tuple[Any, ...]:
     _gru_fits(x, h, w_ru, w_c, b_ru, b_c)
     gates = _sigmoid(xp, xp.matmul(xp.concat([x, h], axis=1), w_ru) + b_ru)
     r, u = _split(gates, 2)

@@ -96,7 +96,12 @@ def _scatter(how: str) -> Callable[..., tuple[Any, ...]]:
     return kernel
 
 
-for _suffix, _how in {"Mul": "multiply", "Div": "divide", "Min": "minimum", "Max": "maximum"}.items():
+for _suffix, _how in {
+    "Mul": "multiply",
+    "Div": "divide",
+    "Min": "minimum",
+    "Max": "maximum",
+}.items():
     of_state(f"Scatter{_suffix}", f"ResourceScatter{_suffix}", does=UPDATE)(_scatter(_how))
 
 
