@@ -48,7 +48,7 @@ SELDOM_FIT = {
 }
 """Ops of which hardly any operands fit that are drawn.
 
-Tests below, test_portable_windows.py, test_portable_programs.py, test_portable_draws.py, and the model of tests/plan/test_devices.py have some.
+Tests below, the other test_portable_*.py, and the model of tests/plan/test_devices.py have some.
 """
 LOOKED_AT = {"CheckNumerics", "Identity", "IdentityN", "PreventGradient", "StopGradient"}
 """Ops that no operands are drawn for: a test below has some."""

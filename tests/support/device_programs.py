@@ -140,7 +140,15 @@ def _lstm(time: int | None, peepholes: bool, clip: float = 3.0) -> Program:
         x = drawn(*(() if time is None else (time,)), 2, 3)
         cs, h, w, b = drawn(2, 4), drawn(2, 4) * 0.5, drawn(7, 16), drawn(16)
         more = [drawn(4) * each for each in (0.5, -1.0, 2.0)]
-        given = dict(cs_prev=cs, h_prev=h, w=w, wci=more[0], wcf=more[1], wco=more[2], b=b)
+        given = {
+            "cs_prev": cs,
+            "h_prev": h,
+            "w": w,
+            "wci": more[0],
+            "wcf": more[1],
+            "wco": more[2],
+            "b": b,
+        }
         if time is None:
             made = raw.LSTMBlockCell(x=x, **given, use_peephole=peepholes, cell_clip=clip)
         else:

@@ -1,9 +1,9 @@
 """Array kernels of random numbers: the words of the host's streams, and the numbers that it makes of them.
 
 Philox 4x32-10 in products of 64 bits, of which 32 are a word.  What a node of a stream takes of it in a step comes from
-the host (`OpSpec.takes_ahead`): the seeds, the first of its blocks, and what else the numbers are made of.  Integers and
-uniform numbers have the host's bits; normal ones differ by a few units in the last place, since logarithms and sines
-are the device's.
+the host (`OpSpec.takes_ahead`): the seeds, the first of its blocks, and what else the numbers are made of.  Integers
+and uniform numbers have the host's bits; normal ones differ by a few units in the last place, since logarithms and
+sines are the device's.
 Called by: ops._portable.table.  Threads: any.
 Source: as ops._kernels.random_streams
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np

@@ -117,7 +117,8 @@ arrays("ResizeBicubicGrad", attrs=_CORNERS)(_gradient(resampling.cubic))
 def _resized(along: Along) -> Callable[..., Any]:
     def kernel(xp: Any, images: Any, size: Any, **attrs: Any) -> Any:
         sides = _sides(images, size)
-        return _both(xp, images, *_lines(images.shape[1:3], sides, along, attrs), xp.float32)
+        rows, columns = _lines(images.shape[1:3], sides, along, attrs)
+        return _both(xp, images, rows, columns, xp.float32)
 
     return kernel
 

@@ -40,7 +40,8 @@ def _batch_matmul_to(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool, Tout:
 def _einsum(xp: Any, *inputs: Any, equation: bytes) -> Any:
     text = equation.decode()
     size = output_shape(text, [each.shape for each in inputs])
-    check(size is not None and all(math.prod(each.shape) > 0 for each in inputs))
+    assert size is not None
+    check(all(math.prod(each.shape) > 0 for each in inputs))
     terms, output = split_equation(text)
     wanted = numbered(output, len(size))
     axes = [numbered(term, each.ndim) for term, each in zip(terms, inputs, strict=True)]
