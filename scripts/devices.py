@@ -59,6 +59,8 @@ def _traced(kernel: ArrayKernel | StateKernel) -> str:
 def _stays(kernel: ArrayKernel | StateKernel) -> str:
     if isinstance(kernel, StateKernel):
         return ""
+    if kernel.halves:
+        return "the first half"
     places = sorted(kernel.host)
     return ", ".join("the last input" if place < 0 else f"input {place}" for place in places)
 

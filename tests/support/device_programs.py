@@ -216,6 +216,13 @@ def _scattered() -> list[Any]:
     return found
 
 
+def _stitched() -> list[Any]:
+    x, y = odd(2, 2, 3), drawn(3, 3)
+    places = [[0, 5], [2, 1]], [1, 6, 1]
+    made = tf.dynamic_stitch(places, [drawn(2, 2, 3), y])
+    return [*with_gradients(made, y), tf.dynamic_stitch(places, [x, y])]
+
+
 def _sparse_products() -> list[Any]:
     at = fed([[0, 1], [2, 0], [2, 3], [0, 1]], np.int64)
     found = []
@@ -359,6 +366,7 @@ PROGRAMS: dict[str, Program] = {
     "sequences turned round": _reversed,
     "segments": _segments,
     "tensors with others at places": _scattered,
+    "rows that are stitched": _stitched,
     "sparse products": _sparse_products,
     "diagonals": _diagonals,
     "mirrored edges": _mirrors,

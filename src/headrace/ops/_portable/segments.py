@@ -1,4 +1,4 @@
-"""Array kernels of segments and of what is scattered: rows that belong together, or that go to places of an array.
+"""Array kernels of segments, and of what is scattered or stitched: rows that belong together, or go to places.
 
 Called by: ops._portable.table.  Threads: any.
 Source: as ops.math.segments, array.tensor_scatter and sparse.dense
@@ -149,6 +149,25 @@ def _added(xp: Any, tensor: Any, indices: Any, updates: Any, **attrs: Any) -> An
         indices = xp.expand_dims(indices, axis=1)
     found: Any = _scattered("add")(xp, tensor, indices, updates, **attrs)
     return found
+
+
+@arrays("DynamicStitch", "ParallelDynamicStitch", halves=True)
+def _stitched(xp: Any, *both: Any) -> Any:
+    count = len(both) // 2
+    indices, data = both[:count], both[count:]
+    rest = data[0].shape[indices[0].ndim :]
+    for index, piece in zip(indices, data, strict=True):
+        check(piece.shape[: index.ndim] == index.shape and piece.shape[index.ndim :] == rest)
+    places = np.concatenate([index.reshape(-1) for index in indices])
+    check(len(places) > 0 and places.min() >= 0 and math.prod(rest) > 0)
+    comes_from = np.full(int(places.max()) + 1, len(places))
+    comes_from[places] = np.arange(len(places))  # the last one, where several go
+    pairs = zip(indices, data, strict=True)
+    parts = [xp.reshape(piece, (index.size, *rest)) for index, piece in pairs if index.size]
+    if comes_from.max() == len(places):
+        parts.append(xp.zeros((1, *rest), dtype=data[0].dtype, device=device_of(data[0])))
+    rows = xp.concat(parts, axis=0)
+    return xp.take(rows, xp.asarray(comes_from, device=device_of(rows)), axis=0)
 
 
 # -- products ---------------------------------------------------------------------------------------------------------
