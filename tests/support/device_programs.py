@@ -335,33 +335,17 @@ def _slices() -> list[Any]:
     return [x[-9:3, 2:99], x[9:, :], x[99:0:-2, -1:-99:-3], x[-1:0:-1, None, ..., 2], x[3:1, :-7]]
 
 
-def _complex() -> list[Any]:
-    x, y = odd(3, 4), drawn(4)
-    return [tf.complex(x, y), tf.truncatemod(x, y), raw.Mod(x=x, y=y), raw.NextAfter(x1=x, x2=y)]
-
-
-def _bits() -> list[Any]:
-    x = odd(3, 4)
-    longs = fed([0, -1, 5, 2**40], np.int64)
-    return [tf.bitcast(x, tf.uint8), raw.PopulationCount(x=longs), tf.bitcast(longs, tf.float32)]
-
-
 PROGRAMS: dict[str, Program] = {
     "images in another size": _resized(raw.ResizeBilinear, 7, 3),
     "images in another size by cubes": _resized(raw.ResizeBicubic, 2, 9, half_pixel_centers=True),
     "images in another size by the nearest": _resized(raw.ResizeNearestNeighbor, 7, 3, align_corners=True),
-    "images in another size by areas": _resized(raw.ResizeArea, 3, 5),
-    "images of bytes in another size": _of_bytes,
     "crops": _crops("bilinear", 3, 4),
     "colours": _colors,
     "patches": _patches(ksizes=[1, 2, 3, 1], strides=[1, 2, 1, 1], rates=[1, 1, 1, 1], padding="SAME"),
-    "patches of volumes": _volume_patches,
     "dilation": _dilation("SAME"),
     "where the largest is": _places_of_largest(False),
-    "windows that inputs say": _windows_by_inputs,
     "a step of an lstm": _lstm(None, True),
     "an lstm": _lstm(4, True, 0.0),
-    "an lstm of other gates": _lstm_of_other_gates,
     "a step of a gru": _gru,
     "sequences turned round": _reversed,
     "segments": _segments,
@@ -377,6 +361,11 @@ PROGRAMS: dict[str, Program] = {
     "slices": _slices,
 }  # fmt: skip
 MORE: dict[str, Program] = {
+    "images of bytes in another size": _of_bytes,
+    "images in another size by areas": _resized(raw.ResizeArea, 3, 5),
+    "patches of volumes": _volume_patches,
+    "windows that inputs say": _windows_by_inputs,
+    "an lstm of other gates": _lstm_of_other_gates,
     "images in another size, by corners": _resized(raw.ResizeBilinear, 2, 9, align_corners=True),
     "images in another size, by centers": _resized(raw.ResizeBilinear, 4, 5, half_pixel_centers=True),
     "images in another size by cubes with edges": _resized(raw.ResizeBicubic, 7, 3),
@@ -391,5 +380,4 @@ MORE: dict[str, Program] = {
     "a step of an lstm without peepholes": _lstm(None, False, 0.5),
     "an lstm without peepholes": _lstm(3, False),
 }  # fmt: skip
-"""The same kernels with other attrs."""
-OF_JAX: dict[str, Program] = {"complex numbers and remainders": _complex, "bits": _bits}
+"""More of the same kernels: with other attrs, dtypes or ranks."""

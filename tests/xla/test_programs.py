@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from headrace.run.devices import table
-from tests.support.device_programs import OF_JAX, PROGRAMS
+from tests.support.device_programs import PROGRAMS
 from tests.support.window_programs import outcome
 
 
-@pytest.mark.parametrize("name", PROGRAMS | OF_JAX)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_gpu_gives_what_the_host_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = table.of_name("/device:GPU:0")
     monkeypatch.setattr(gpu, "is_final", lambda error: True)
-    program = (PROGRAMS | OF_JAX)[name]
+    program = PROGRAMS[name]
     found = outcome(program, "/gpu:0")
     for ours, hosts in zip(found, outcome(program, "/cpu:0"), strict=True):
         assert np.asarray(ours).dtype == np.asarray(hosts).dtype
