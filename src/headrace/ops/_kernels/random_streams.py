@@ -15,7 +15,6 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any, Final
 
 import ml_dtypes
@@ -49,6 +48,7 @@ class Stream:
         self._seeds = (seed & (2**64 - 1), seed2 & (2**64 - 1))
         self._next = first
         self._lock = threading.Lock()
+        self._generator: np.random.Generator | None = None
         self._ahead: dict[tuple[int, int], Array] = {}  # words, by first block and their number
 
     @classmethod
@@ -57,10 +57,14 @@ class Stream:
         seed, seed2, first = (int(each) for each in taken[:3])
         return cls(seed, seed2, True, first)
 
-    @cached_property
+    @property
     def numpy(self) -> np.random.Generator:
         """For what has no fixed numbers."""
-        return np.random.Generator(np.random.SFC64(list(self._seeds)))
+        if self._generator is None:
+            with self._lock:  # two of them would give the same numbers
+                if self._generator is None:
+                    self._generator = np.random.Generator(np.random.SFC64(list(self._seeds)))
+        return self._generator
 
     def taken(self, numbers: int, *more: int) -> Array:
         """uint64 [3 + …]: the seeds, and the first block of those that so many numbers take, which nobody else gets.
