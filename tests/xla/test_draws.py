@@ -97,3 +97,17 @@ def test_dropout_in_a_training_is_the_hosts(device: str, monkeypatch: pytest.Mon
     monkeypatch.setenv("HEADRACE_XLA", "off")
     wanted = in_steps(CPU, _trained_with_dropout)
     np.testing.assert_allclose([each[0] for each in found], [each[0] for each in wanted], 1e-4)
+
+
+def test_narrow_numbers_are_the_hosts() -> None:
+    def draw() -> list[tf.Tensor]:
+        kinds = (tf.float16, tf.bfloat16)
+        drawn = [tf.random_uniform([101], dtype=kind, seed=3) for kind in kinds]
+        return [*drawn, tf.random_normal([101], dtype=tf.float16, seed=3)]
+
+    (there,), (here,) = in_steps(GPU, draw, 1), in_steps(CPU, draw, 1)
+    for ours, hosts in zip(there, here, strict=True):
+        assert ours.dtype == hosts.dtype
+        np.testing.assert_allclose(ours.astype(float), hosts.astype(float), rtol=1e-3)
+    np.testing.assert_array_equal(there[0], here[0])
+    np.testing.assert_array_equal(there[1], here[1])
