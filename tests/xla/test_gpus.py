@@ -51,7 +51,7 @@ def _file(function: Any) -> str:
 def test_an_op_gives_on_a_gpu_what_it_gives_on_the_host(name: str) -> None:
     """More often where the kernel is JAX's own: test_portable.py has run the others."""
     kernel = array_kernels().get(name)
-    most = 16 if kernel is not None and kernel.with_jax is not None else 4
+    most = 10 if kernel is not None and kernel.with_jax is not None else 4
     found = []
     for recipe in recipes(OPS[name], most):
         if ON_HOST_ALONE & {kind.name for kind in recipe.types}:
