@@ -59,6 +59,8 @@ def _traced(kernel: ArrayKernel | StateKernel) -> str:
 def _stays(kernel: ArrayKernel | StateKernel) -> str:
     if isinstance(kernel, StateKernel):
         return ""
+    if kernel.halves:
+        return "the first half"
     places = sorted(kernel.host)
     return ", ".join("the last input" if place < 0 else f"input {place}" for place in places)
 
@@ -79,7 +81,7 @@ def lists() -> str:
     drawn = {name for name, spec in others.items() if DRAWS in spec.traits}
     asked = {name for name, spec in others.items() if _may_be_asked(spec)} - drawn
     return (
-        "\nRandom numbers are drawn by the host whatever the device, so that they are those of a CPU, bit by bit:\n\n"
+        "\nRandom numbers are those that a CPU draws, wherever they are made. These are drawn by the host:\n\n"
         + _list(drawn)
         + "\nThe host does these in the name of the GPU that they are pinned to:\n\n"
         + _list(asked)

@@ -168,6 +168,7 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("SegmentSum", (np.array([1, 2, 256], BF), i(0, 0, 0)), {}, np.array([260], BF)),
     ("SegmentMean", (f([1], [2], [4]), i(0, 0, 2)), {}, f([1.5], [0], [4])),
     ("SegmentMean", (i(1, 2), i64(0, 0)), {}, i(1)),
+    ("SegmentMean", (i(-2, 1, -4, -3), i64(0, 0, 1, 1)), {}, i(0, -3)),
     ("SegmentProd", (f(2, 3, 4), i(0, 0, 2)), {}, f(6, 1, 4)),
     ("SegmentMax", (f(-1, -2, -3), i(0, 0, 2)), {}, f(-1, 0, -3)),
     ("SegmentMin", (i(1, 2, 3), i(0, 0, 2)), {}, i(1, 0, 3)),

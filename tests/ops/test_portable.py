@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.base.traits import DRAWS
 from headrace.graph.registry import OPS
 from headrace.ops._portable.table import array_kernels, state_kernels
 from scripts import devices
@@ -21,26 +22,41 @@ OF_JAX = {name for name, kernel in array_kernels().items() if kernel.function is
 MOST = 24
 SELDOM_FIT = {
     "AvgPool3DGrad",
+    "BatchMatrixBandPart",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
     "ConjugateTranspose",
     "Conv2DBackpropInput",
     "Conv3DBackpropInputV2",
     "DepthwiseConv2dNativeBackpropFilter",
     "DepthwiseConv2dNativeBackpropInput",
+    "Dilation2DBackpropFilter",
+    "Dilation2DBackpropInput",
+    "Einsum",
     "EnsureShape",
+    "InTopK",
+    "Invert",
+    "LeftShift",
     "MaxPool3DGrad",
     "MaxPoolGrad",
+    "MaxPoolGradWithArgmax",
     "OneHot",
+    "RandomUniformInt",
+    "RightShift",
     "SparseSoftmaxCrossEntropyWithLogits",
 }
 """Ops of which hardly any operands fit that are drawn.
 
-Tests below, test_portable_windows.py, and the model of tests/plan/test_devices.py have some.
+Tests below, the other test_portable_*.py, and the model of tests/plan/test_devices.py have some.
 """
 LOOKED_AT = {"CheckNumerics", "Identity", "IdentityN", "PreventGradient", "StopGradient"}
 """Ops that no operands are drawn for: a test below has some."""
 ONLY_MOVE = {"Assign", "AssignVariableOp", "ReadVariableOp"}
 """Ops that compute nothing."""
 ON_HOST_ALONE = {"string"}  # dtypes, of which such a device has none
+CANCEL = {"BlockLSTMGrad", "BlockLSTMGradV2"}
+"""Ops that sum up products of both signs: what is left is rounded as the largest of them are."""
 
 
 @pytest.fixture
@@ -52,6 +68,8 @@ def toy() -> Iterator[ToyDevice]:
 def outcomes(recipe: Recipe, device: str) -> list[Any]:
     """What the op gives of each of the operands: values, or the class of an error."""
     found: list[Any] = []
+    if DRAWS in OPS[recipe.op].traits:
+        recipe.attrs["seed"] = 87654321
     with tf.Graph().as_default():
         with tf.device(device):
             fed, wanted, node = recipe.build()
@@ -64,19 +82,20 @@ def outcomes(recipe: Recipe, device: str) -> list[Any]:
     return found
 
 
-def differs(ours: Any, theirs: Any) -> bool:
+def differs(name: str, ours: Any, theirs: Any) -> bool:
     if isinstance(ours, tuple) or isinstance(theirs, tuple):
         return bool(ours != theirs)
-    return not all(same(a, b) for a, b in zip(ours, theirs, strict=True))
+    return not all(same(a, b, name in CANCEL) for a, b in zip(ours, theirs, strict=True))
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any, cancels: bool) -> bool:
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.kind in "fc":
         tolerance = 1e-5 if a.dtype.itemsize <= 8 else 1e-12
-        return bool(np.allclose(a, b, tolerance, tolerance, equal_nan=True))
+        largest = np.max(np.abs(a), initial=1.0, where=np.isfinite(a)) if cancels else 1.0
+        return bool(np.allclose(a, b, tolerance, tolerance * largest, equal_nan=True))
     return bool((a == b).all())
 
 
@@ -91,7 +110,7 @@ def test_an_op_gives_the_same_on_a_device_of_another_kind(name: str, toy: ToyDev
             continue
         pairs = zip(outcomes(recipe, "/cpu:0"), outcomes(recipe, "/device:TOY:0"), strict=True)
         for operands, (host, device) in zip(recipe.operands, pairs, strict=True):
-            if differs(host, device):
+            if differs(name, host, device):
                 found.append(f"{shown(operands)}: {host} on the host, {device} on the device")
     assert not found, f"{len(found)} of {name}:\n" + "\n".join(found[:5])
     if name not in SELDOM_FIT:

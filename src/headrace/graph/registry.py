@@ -280,6 +280,7 @@ class OpSpec:
         self.unread_fn: Callable[..., Any] | None = None
         self.finish_fn: Callable[[Any], Any] | None = None
         self.expand_fn: Callable[..., Any] | None = None
+        self.ahead_fn: Callable[..., Any] | None = None
 
     @cached_property
     def inputs(self) -> tuple[ArgDef, ...]:
@@ -325,6 +326,13 @@ class OpSpec:
     def kernel_attrs(self) -> tuple[str, ...]:
         """The attrs that the kernel wants as keyword arguments."""
         return tuple(p.name for p in self._parameters if p.kind is p.KEYWORD_ONLY)
+
+    @property
+    def ahead_attrs(self) -> tuple[str, ...]:
+        """The attrs that `ahead_fn` wants as keyword arguments."""
+        assert self.ahead_fn is not None
+        parameters = inspect.signature(self.ahead_fn).parameters.values()
+        return tuple([each.name for each in parameters if each.kind is each.KEYWORD_ONLY])
 
     @property
     def _parameters(self) -> list[inspect.Parameter]:
@@ -387,6 +395,13 @@ class OpSpec:
         `graph.expansion`.
         """
         return self._lend("expand_fn", function)
+
+    def takes_ahead(self, function: F) -> F:
+        """Decorator: (ctx, inputs…; attrs) -> an array of all that the kernel asks of the runtime in a step.
+
+        Given that as one more input it asks nothing, so that it may run elsewhere and later (`plan.draws`).
+        """
+        return self._lend("ahead_fn", function)
 
     def _lend(self, what: str, function: F) -> F:
         if getattr(self, what) is not None:

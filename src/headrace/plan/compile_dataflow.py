@@ -89,7 +89,11 @@ def compile_dataflow(
             op.traits,
         )
         info.functions = functions(op, info.device)
-        device = None if STAGES in op.traits else placed.get(op)  # what it puts aside is the host's
+        device = placed.get(op)
+        if STAGES in op.traits or op.spec is None or op.spec.ahead_fn is not None:
+            device = (
+                None  # what it puts aside is the host's, and so is what it takes of the runtime
+            )
         nodes[op] = _node(len(args) + len(nodes), op, info, references, aliased, device)
     for op in ops:
         node = nodes[op]

@@ -193,8 +193,10 @@ def _kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
     function = kernel.function_for(device.xp)
     assert function is not None
     there = device.bound(functools.partial(function, device.xp, **attrs))
-    count = len(op.inputs)
+    count = _taken_by(op)
     here, single = bound_kernel(op, op.spec), op.spec.single_output
+    if op.spec.ahead_fn is not None:
+        here = functools.partial(here, None)  # it asks nothing of the runtime
     stays = [kernel.on_host(place, count) for place in range(count)]
 
     def run(*inputs: Any) -> Any:
@@ -213,9 +215,15 @@ def _kernel_on(op: Operation, device: Device) -> Callable[..., Any]:
     return run
 
 
+def _taken_by(op: Operation) -> int:
+    """How many inputs its kernel has elsewhere: what it takes of the runtime is one more (`plan.draws`)."""
+    assert op.spec is not None
+    return len(op.inputs) + (op.spec.ahead_fn is not None)
+
+
 def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
     """As `kernel_on`, of arrays of the host, which it gives, too."""
-    kernel, count = kernel_of(op), len(op.inputs)
+    kernel, count = kernel_of(op), _taken_by(op)
     assert kernel is not None
     assert op.spec is not None
     if isinstance(kernel, ArrayKernel) and kernel.passes:

@@ -16,7 +16,7 @@ from typing import Any
 
 from headrace.base import shapes as shape_rules
 from headrace.graph.graph import Operation
-from headrace.plan.ir import BRANCH, LOOP, NODE, WAITS, WRITES, Instr, Step, Values
+from headrace.plan.ir import AHEAD, BRANCH, LOOP, NODE, WAITS, WRITES, Instr, Step, Values
 from headrace.plan.nesting import Loop, Required, Select
 
 enabled = os.environ.get("HEADRACE_EXPLAIN", "") == "1"
@@ -141,7 +141,7 @@ def _what(instr: Instr) -> str:
     if instr.body:
         return f"{instr.what} [{' '.join(member.op.type for member in instr.body[0].code)}]"
     name = getattr(instr.kernel, "__name__", "")
-    return instr.what if name in ("", "go_on", "tell") else name
+    return instr.what if instr.what == AHEAD or name in ("", "go_on", "tell") else name
 
 
 def _nesting(instr: Instr, name: Name) -> str:

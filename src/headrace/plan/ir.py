@@ -41,6 +41,8 @@ FUSED: Final = "fused"
 """nodes that XLA compiles (`plan.fusion`)"""
 COPY: Final = "copy"
 """from one device to another"""
+AHEAD: Final = "ahead"
+"""what a node takes of the runtime, which computes elsewhere or later (`plan.draws`)"""
 DECIDE: Final = "decide"
 """truths, Merges and what else branches need"""
 

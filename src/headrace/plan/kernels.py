@@ -7,6 +7,7 @@ Called by: plan.passes.  Threads: any.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from headrace.base import errors
@@ -15,7 +16,7 @@ from headrace.plan import check
 from headrace.plan.binding import bound_kernel, bound_unread
 from headrace.plan.devices import kernel_on
 from headrace.plan.infos import Infos
-from headrace.plan.ir import BRANCH, LOAD, LOOP, NODE, POLL, STEP, Facts, Instr, Step
+from headrace.plan.ir import AHEAD, BRANCH, LOAD, LOOP, NODE, POLL, STEP, Facts, Instr, Step
 from headrace.plan.registers import is_fresh
 from headrace.plan.rules.group import Group
 from headrace.plan.rules.table import OF_BLOCKS
@@ -40,6 +41,8 @@ def _bind_all(step: Step, facts: Facts, infos: Infos) -> None:
             instr.inputs = (STEP, *instr.inputs)
         elif instr.what == POLL:
             instr.kernel = does.poll(infos(instr.op))
+        elif instr.what == AHEAD:
+            _bind_ahead(instr, infos)
         elif instr.kernel is None and instr.what == NODE:
             _bind(instr, facts, infos)
 
@@ -81,6 +84,16 @@ def _bind(instr: Instr, facts: Facts, infos: Infos) -> None:
         kernel = does.in_context(kernel, infos(op), len(instr.inputs))
         instr.inputs = (STEP, *instr.inputs)
     instr.kernel = kernel
+
+
+def _bind_ahead(instr: Instr, infos: Infos) -> None:
+    op, spec = instr.op, instr.op.spec
+    assert spec is not None
+    assert spec.ahead_fn is not None
+    attrs = {name: op.attrs[name] for name in spec.ahead_attrs}
+    kernel = partial(spec.ahead_fn, **attrs)
+    instr.kernel = does.in_context(kernel, infos(op), len(instr.inputs))
+    instr.inputs = (STEP, *instr.inputs)
 
 
 def _is_for_blocks(instr: Instr, facts: Facts) -> bool:

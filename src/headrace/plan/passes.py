@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from headrace.plan import check, explain, invariants
 from headrace.plan.devices import copy_between
+from headrace.plan.draws import draw_ahead
 from headrace.plan.folding import fold
 from headrace.plan.fusion import fuse
 from headrace.plan.idle import leave_idle
@@ -101,6 +102,11 @@ def _fuses(kind: Kind) -> bool:
     return kind.optimize and kind.fuses
 
 
+def _draws_elsewhere(kind: Kind) -> bool:
+    """Where random numbers may be made by others than the host's kernels."""
+    return _mixed(kind) or _fuses(kind)
+
+
 def _together(kind: Kind) -> bool:
     """Nodes that run as one do so on the host, within a branch or the body of a loop too; what follows from shapes is
     remembered outside of them.
@@ -118,6 +124,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
+    Pass("draws", draw_ahead, invariants.check_values, _draws_elsewhere),
     Pass("fuse", fuse, invariants.check_groups, _fuses),
     Pass("sums", sum_beside, invariants.check_groups, _nests_together),
     Pass("factors", turn_factors, invariants.check_groups, _nests_together),

@@ -22,6 +22,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.binding import quick_scalar
 from headrace.plan.cost_model import is_large
 from headrace.plan.ir import (
+    AHEAD,
     BRANCH,
     COPY,
     DECIDE,
@@ -43,7 +44,7 @@ UNSTRETCHED: Final = "unstretched-pairs"
 ROW_VIEWS: Final = "row-views"
 """Groups that give a part of what they get."""
 _NOT_FRESH = frozenset(
-    (LOAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED, UNSTRETCHED, ROW_VIEWS)
+    (LOAD, AHEAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED, UNSTRETCHED, ROW_VIEWS)
 )  # values of shapes are remembered
 _OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from headrace.base.traits import KEEPS_INPUTS, KEEPS_REFS, SNAPSHOTS, TAKES_REFS
 from headrace.plan.binding import wants_reference
 from headrace.plan.cost_model import PollSchedule
-from headrace.plan.ir import BRANCH, LOAD, LOOP, NODE, NOTHING, POLL, WAITS, Instr, Step
+from headrace.plan.ir import AHEAD, BRANCH, LOAD, LOOP, NODE, NOTHING, POLL, WAITS, Instr, Step
 from headrace.run.exec import instructions as does
 from headrace.run.exec.instructions import Kernel
 
@@ -30,7 +30,9 @@ def load(step: Step) -> Step:
     for instr in step.code:
         if instr.what in (BRANCH, LOOP):
             instr = instr.changed(body=tuple(load(inner) for inner in instr.body))
-        elif (instr.body or instr.what == NODE) and not values.changing.isdisjoint(instr.inputs):
+        elif (instr.body or instr.what in (NODE, AHEAD)) and not values.changing.isdisjoint(
+            instr.inputs
+        ):
             instr = _loading(instr, step, code)
         code.append(instr)
     return step.with_code(code)

@@ -38,6 +38,7 @@ SHAPED: dict[str, list[Row]] = {
     "Conv3DBackpropInputV2": [([1, 2, 2, 2, 2], _FILTER3, _BLOCK)],
     "Conv3DBackpropFilterV2": [(_BLOCK, [1, 1, 1, 2, 2], _BLOCK)],
     "UnsortedSegment.*": [((3, 2), [0, 2, 0], 4), ((3, 2), [[0, 1], [1, 1], [-1, 0]], 2), ((0, 2), [], 3), ((), 1, 2)],
+    "Segment(Sum|Mean|Prod|Max|Min)": [((3, 2), [0, 0, 2]), ((3,), [1, 2, 2]), ((0, 2), [])],
     "SparseSegment(Sum|Mean|SqrtN)": [((3, 2), [0, 2], [0, 1]), ((3, 2), [], []), ((3, 0), [1, 1], [0, 0])],
     "SparseSegment.*WithNumSegments": [((3, 2), [0, 2], [0, 1], 3), ((3, 2), [], [], 2), ((3, 0), [1, 1], [0, 0], 1)],
     "SparseSegment.*Grad": [((2, 2), [0, 2], [0, 1], 3), ((2, 2), [], [], 3)],

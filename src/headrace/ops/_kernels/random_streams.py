@@ -40,19 +40,41 @@ _SMALLEST: Final = 1e-7  # of the uniform number under the logarithm
 class Stream:
     """The numbers of one node: from two seeds, both zero for seeds nobody knows."""
 
-    def __init__(self, seed: int, seed2: int, known: bool = False) -> None:
-        """known: two zeros are seeds, too."""
+    def __init__(self, seed: int, seed2: int, known: bool = False, first: int = 0) -> None:
+        """known: two zeros are seeds, too.  first: the block that comes next."""
         self.seeded = known or bool(seed or seed2)
         if not self.seeded:
             seed, seed2 = (int.from_bytes(os.urandom(8), "little") for _ in range(2))
         self._seeds = (seed & (2**64 - 1), seed2 & (2**64 - 1))
-        self._next = 0
+        self._next = first
         self._lock = threading.Lock()
+        self._generator: np.random.Generator | None = None
         self._ahead: dict[
             Any, Array
         ] = {}  # words, by first block, their number, and what is made of them
-        self.numpy = np.random.Generator(np.random.SFC64([seed & (2**64 - 1), seed2 & (2**64 - 1)]))
+
+    @classmethod
+    def of_taken(cls, taken: Array) -> Stream:
+        """What `taken` has set apart, and what follows."""
+        seed, seed2, first = (int(each) for each in taken[:3])
+        return cls(seed, seed2, True, first)
+
+    @property
+    def numpy(self) -> np.random.Generator:
         """For what has no fixed numbers."""
+        if self._generator is None:
+            with self._lock:  # two of them would give the same numbers
+                if self._generator is None:
+                    self._generator = np.random.Generator(np.random.SFC64(list(self._seeds)))
+        return self._generator
+
+    def taken(self, numbers: int, *more: int) -> Array:
+        """uint64 [3 + …]: the seeds, and the first block of those that so many numbers take, which nobody else gets.
+
+        `more` stands behind them: with that the numbers can be made anywhere (`ops._portable.drawing`).
+        """
+        first = self.reserve(numbers * _BLOCKS_PER_NUMBER)
+        return np.array([each & (2**64 - 1) for each in (*self._seeds, first, *more)], np.uint64)
 
     def reserve(self, blocks: int) -> int:
         """The first of `blocks` blocks that nobody else gets."""

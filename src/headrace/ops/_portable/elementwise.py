@@ -23,6 +23,7 @@ _UNARY: Final = {
     "IsNan": "isnan",
     "IsInf": "isinf",
     "IsFinite": "isfinite",
+    "Invert": "bitwise_invert",
 }
 _UNARY_REALS: Final = {
     "Exp": "exp",
@@ -63,6 +64,9 @@ _BINARY: Final = {
     "LogicalOr": "logical_or",
     "Maximum": "maximum",
     "Minimum": "minimum",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
 }
 _BINARY_REALS: Final = {
     "RealDiv": "divide",
@@ -125,6 +129,55 @@ def _div_no_nan(xp: Any, x: Any, y: Any) -> Any:
 def _mul_no_nan(xp: Any, x: Any, y: Any) -> Any:
     found = x * y
     return xp.where(xp.broadcast_to(y == 0.0, found.shape), xp.zeros_like(found), found)
+
+
+def _zero_where_x_is(name: str, function: Callable[[Any, Any, Any], Any]) -> None:
+    @arrays(name, reals=True)
+    def kernel(xp: Any, x: Any, y: Any) -> Any:
+        found = function(xp, x, y)
+        return xp.where(xp.broadcast_to(x == 0.0, found.shape), xp.zeros_like(found), found)
+
+
+_zero_where_x_is("Xlogy", lambda xp, x, y: x * xp.log(y))
+_zero_where_x_is("Xlog1py", lambda xp, x, y: x * xp.log1p(y))
+_zero_where_x_is("Xdivy", lambda xp, x, y: x / y)
+
+
+@arrays("TruncateDiv", reals=True)
+def _truncated_quotient(xp: Any, x: Any, y: Any) -> Any:
+    return xp.trunc(x / y)
+
+
+def _shift(function: str) -> Callable[..., Any]:
+    """By no more than there are bits less one, and no less than nothing."""
+
+    def kernel(xp: Any, x: Any, y: Any) -> Any:
+        most = xp.full_like(y, xp.iinfo(y.dtype).bits - 1)
+        by = xp.minimum(xp.maximum(y, xp.zeros_like(y)), most)
+        return getattr(xp, function)(x, by)
+
+    return kernel
+
+
+arrays("LeftShift")(_shift("bitwise_left_shift"))
+arrays("RightShift")(_shift("bitwise_right_shift"))
+
+
+@arrays("ApproximateEqual", reals=True, alike=True)
+def _approximate_equal(xp: Any, x: Any, y: Any, *, tolerance: float) -> Any:
+    return xp.abs(x - y) < tolerance
+
+
+@arrays("Angle")
+def _angle(xp: Any, input: Any) -> Any:
+    return xp.atan2(xp.imag(input), xp.real(input))
+
+
+@arrays("Cross", reals=True, alike=True)
+def _cross(xp: Any, a: Any, b: Any) -> Any:
+    check(a.ndim > 0 and a.shape[-1] == 3)
+    (x, y, z), (u, v, w) = ([each[..., at] for at in range(3)] for each in (a, b))
+    return xp.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-1)
 
 
 @arrays("AddN", "AccumulateNV2", alike=True)

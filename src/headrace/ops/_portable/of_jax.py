@@ -80,6 +80,37 @@ def _cumulative_logsumexp(xp: Any, x: Any, axis: Any, *, exclusive: bool, revers
     return _cumulative(x, axis, exclusive, reverse, lax.cumlogsumexp)
 
 
+@of_jax("Mod", "TruncateMod")
+def _remainder(xp: Any, x: Any, y: Any) -> Any:
+    return xp.fmod(x, y)
+
+
+@of_jax("NextAfter")
+def _next_after(xp: Any, x: Any, y: Any) -> Any:
+    return xp.nextafter(x, y)
+
+
+@of_jax("Complex")
+def _complex(xp: Any, real: Any, imag: Any) -> Any:
+    from jax import lax
+
+    return lax.complex(*xp.broadcast_arrays(real, imag))
+
+
+@of_jax("Bitcast", reals=False)
+def _bitcast(xp: Any, input: Any, *, type: Any) -> Any:
+    from jax import lax
+
+    return lax.bitcast_convert_type(input, getattr(xp, type.name))
+
+
+@of_jax("PopulationCount", reals=False)
+def _population_count(xp: Any, x: Any) -> Any:
+    from jax import lax
+
+    return xp.astype(lax.population_count(x), xp.uint8)
+
+
 # -- matrices ---------------------------------------------------------------------------------------------------------
 
 
@@ -145,6 +176,43 @@ def _triangular_solve(xp: Any, matrix: Any, rhs: Any, *, lower: bool, adjoint: b
     )
     _finite(xp, found)
     return found
+
+
+def _known(xp: Any, x: Any) -> Any:
+    """[..., 1, 1]: whether a matrix has neither infinities nor NaN."""
+    return xp.all(xp.isfinite(x), axis=(-2, -1), keepdims=True)
+
+
+@of_jax("Qr")
+def _qr(xp: Any, input: Any, *, full_matrices: bool) -> tuple[Any, Any]:
+    check(input.ndim >= 2 and 0 not in input.shape)
+    require(xp, _known(xp, input), "not all finite")
+    q, r = xp.linalg.qr(input, mode="complete" if full_matrices else "reduced")
+    return q, r
+
+
+@of_jax("Svd")
+def _svd(xp: Any, input: Any, *, compute_uv: bool, full_matrices: bool) -> tuple[Any, ...]:
+    check(input.ndim >= 2 and 0 not in input.shape)
+    require(xp, _known(xp, input), "not all finite")
+    nothing = xp.zeros((0,), input.dtype)
+    if not compute_uv:
+        values = xp.linalg.svd(input, compute_uv=False)
+        return xp.astype(values, input.dtype), nothing, nothing
+    u, s, vh = xp.linalg.svd(input, full_matrices=full_matrices)
+    return xp.astype(s, input.dtype), u, _adjoint(xp, vh)
+
+
+@of_jax("SelfAdjointEigV2")
+def _eigen(xp: Any, input: Any, *, compute_v: bool) -> tuple[Any, Any]:
+    _square(input)
+    lower = xp.tril(input)
+    require(xp, _known(xp, lower), "not all finite")
+    if not compute_v:
+        values = xp.linalg.eigvalsh(lower, UPLO="L", symmetrize_input=False)
+        return xp.astype(values, input.dtype), xp.zeros((0,), input.dtype)
+    values, vectors = xp.linalg.eigh(lower, UPLO="L", symmetrize_input=False)
+    return xp.astype(values, input.dtype), vectors
 
 
 # -- transforms -------------------------------------------------------------------------------------------------------

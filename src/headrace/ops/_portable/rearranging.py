@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from headrace.ops._portable.reductions import axes_of
-from headrace.ops._portable.table import arrays, check, device_of
+from headrace.ops._portable.table import arrays, check, device_of, require
 from headrace.ops._portable.windows import from_last, padded, to_last
 
 
@@ -109,6 +109,51 @@ def _mirror_pad(xp: Any, input: Any, paddings: Any, *, mode: bytes) -> Any:
     return x
 
 
+@arrays("MirrorPadGrad", host=(1,), reals=True)
+def _mirror_pad_grad(xp: Any, input: Any, paddings: Any, *, mode: bytes) -> Any:
+    pairs = _pairs(paddings, input.ndim)
+    sizes = [n - before - after for n, (before, after) in zip(input.shape, pairs, strict=True)]
+    check(min(sizes, default=1) > 0)
+    edge = 1 if mode == b"REFLECT" else 0
+    x = input
+    for axis, ((before, after), size) in enumerate(zip(pairs, sizes, strict=True)):
+        check(max(before, after) <= size - edge)
+        found = _along(x, axis, slice(before, before + size))
+        parts = ((slice(0, before), edge), (slice(before + size, None), size - edge - after))
+        for cut, first in parts:
+            mirrored = xp.flip(_along(x, axis, cut), axis=axis)
+            rest = size - first - mirrored.shape[axis]
+            pads = [(0, 0)] * axis + [(first, rest)]
+            spread = padded(xp, xp.reshape(mirrored, (1, *mirrored.shape, 1)), pads)
+            found = found + xp.reshape(spread, found.shape)
+        x = found
+    return xp.asarray(x, copy=True)
+
+
+@arrays("Reverse", host=(1,))
+def _reverse(xp: Any, tensor: Any, dims: Any) -> Any:
+    check(dims.shape == (tensor.ndim,))
+    return xp.flip(tensor, axis=tuple([at for at, turned in enumerate(dims) if turned]))
+
+
+@arrays("ReverseSequence")
+def _reverse_sequence(
+    xp: Any, input: Any, seq_lengths: Any, *, seq_dim: int, batch_dim: int
+) -> Any:
+    check(0 <= seq_dim < input.ndim and 0 <= batch_dim < input.ndim and seq_dim != batch_dim)
+    check(seq_lengths.shape == (input.shape[batch_dim],) and math.prod(input.shape) > 0)
+    longest = input.shape[seq_dim]
+    fits = xp.logical_and(seq_lengths >= 0, seq_lengths <= longest)
+    require(xp, fits, f"not all in [0, {longest}]")
+    every = xp.arange(longest, dtype=seq_lengths.dtype, device=device_of(input))
+    every, lengths = xp.expand_dims(every, axis=0), xp.expand_dims(seq_lengths, axis=1)
+    places = xp.where(every < lengths, lengths - every - 1, every)  # [batch, time]
+    rows = xp.moveaxis(input, (batch_dim, seq_dim), (0, 1))
+    places = xp.reshape(places, (*rows.shape[:2], *(1,) * (rows.ndim - 2)))
+    found = xp.take_along_axis(rows, xp.broadcast_to(places, rows.shape), axis=1)
+    return xp.moveaxis(found, (0, 1), (batch_dim, seq_dim))
+
+
 @arrays("Roll", host=(1, 2))
 def _roll(xp: Any, input: Any, shift: Any, axis: Any) -> Any:
     check(input.ndim > 0 and shift.shape == axis.shape and shift.ndim <= 1)
@@ -127,15 +172,41 @@ def _conjugate_transpose(xp: Any, x: Any, perm: Any) -> Any:
 
 @arrays("TopKV2", host=(1,), reals=True)
 def _top_k(xp: Any, input: Any, k: Any, *, index_type: Any) -> tuple[Any, Any]:
-    count = int(k)
+    return _largest(xp, input, int(k), getattr(xp, index_type.name))
+
+
+def _largest(xp: Any, input: Any, count: int, kind: Any) -> tuple[Any, Any]:
     check(
         input.ndim > 0
         and 0 <= count <= input.shape[-1]
         and xp.isdtype(input.dtype, "real floating")
     )
     places = xp.argsort(input, axis=-1, descending=True, stable=True)[..., :count]
-    values = xp.take_along_axis(input, places, axis=-1)
-    return values, xp.astype(places, getattr(xp, index_type.name))
+    return xp.take_along_axis(input, places, axis=-1), xp.astype(places, kind)
+
+
+@arrays("TopK", reals=True)
+def _older_top_k(xp: Any, input: Any, *, k: int) -> tuple[Any, Any]:
+    return _largest(xp, input, k, xp.int32)
+
+
+@arrays("InTopK", reals=True)
+def _in_top_k(xp: Any, predictions: Any, targets: Any, *, k: int) -> Any:
+    check(predictions.ndim == 2 and targets.shape == predictions.shape[:1])
+    classes = predictions.shape[1]
+    check(math.prod(predictions.shape) > 0)
+    valid = xp.logical_and(targets >= 0, targets < classes)
+    place = xp.expand_dims(xp.where(valid, targets, xp.zeros_like(targets)), axis=1)
+    chosen = xp.take_along_axis(predictions, place, axis=1)
+    larger = xp.sum(xp.astype(predictions > chosen, xp.int64), axis=1)
+    usual = xp.logical_and(valid, xp.all(xp.isfinite(predictions), axis=1))
+    return xp.logical_and(usual, larger < k)
+
+
+@arrays("InTopKV2", host=(2,), reals=True)
+def _in_top_k_of(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
+    check(k.ndim == 0)
+    return _in_top_k(xp, predictions, targets, k=int(k))
 
 
 # -- diagonals --------------------------------------------------------------------------------------------------------
@@ -148,7 +219,7 @@ def _distances(xp: Any, x: Any) -> Any:
     return xp.expand_dims(columns, axis=0) - xp.expand_dims(rows, axis=1)
 
 
-@arrays("MatrixBandPart", host=(1, 2))
+@arrays("MatrixBandPart", "BatchMatrixBandPart", host=(1, 2))
 def _band(xp: Any, input: Any, num_lower: Any, num_upper: Any) -> Any:
     check(input.ndim >= 2 and num_lower.ndim == num_upper.ndim == 0)
     below, above = int(num_lower), int(num_upper)

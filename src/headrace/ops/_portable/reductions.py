@@ -40,6 +40,16 @@ for _name, _function in (("Mean", "mean"), ("Max", "max"), ("Min", "min")):
     arrays(_name, host=(1,), reals=True)(_reduction(_function))
 
 
+@arrays("EuclideanNorm", host=(1,), reals=True)
+def _norm(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
+    axes, size = axes_of(reduction_indices, input.ndim), xp.abs(input)
+    if axes:
+        found = xp.sqrt(xp.sum(size * size, axis=axes, keepdims=keep_dims))
+    else:
+        found = xp.sqrt(size * size)
+    return xp.astype(found, input.dtype)
+
+
 def _place(function: str) -> Callable[..., Any]:
     def kernel(xp: Any, input: Any, dimension: Any, *, output_type: Any) -> Any:
         check(np.ndim(dimension) == 0)

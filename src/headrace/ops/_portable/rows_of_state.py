@@ -11,8 +11,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from headrace.ops._portable.scattering import belongs, sum_of_lines
-from headrace.ops._portable.table import UPDATE, check, is_jax, of_state, require
+from headrace.ops._portable.scattering import (
+    is_usual,
+    lines_of,
+    put_lines,
+    reduced_lines,
+    require_different,
+    sum_of_lines,
+    taken_at,
+)
+from headrace.ops._portable.table import READ, UPDATE, check, is_jax, of_state, require
 
 # -- rows -------------------------------------------------------------------------------------------------------------
 
@@ -24,12 +32,6 @@ def _lines(xp: Any, var: Any, indices: Any) -> Any:
     inside = xp.logical_and(lines >= 0, lines < var.shape[0])
     require(xp, inside, f"not all in [0, {var.shape[0]})")
     return lines
-
-
-def _differ(xp: Any, lines: Any) -> None:
-    """Raise IndexError unless no row is named twice."""
-    ordered = xp.sort(lines)
-    require(xp, ordered[1:] != ordered[:-1], "not all different")
 
 
 def _rows(xp: Any, var: Any, values: Any, count: int) -> Any:
@@ -51,16 +53,6 @@ def _plus(xp: Any, var: Any, lines: Any, rows: Any) -> Any:
     if is_jax(xp):
         return var.at[lines].add(rows)
     return var + _sums(xp, var, lines, rows)
-
-
-def _with(xp: Any, var: Any, lines: Any, rows: Any) -> Any:
-    """`var` with other rows, which are named once each."""
-    if is_jax(xp):
-        return var.at[lines].set(rows)
-    is_row = belongs(xp, lines, var.shape[0])
-    named = xp.reshape(xp.any(is_row, axis=1), (var.shape[0], *(1,) * (var.ndim - 1)))
-    places = xp.argmax(xp.astype(is_row, xp.int32), axis=1)
-    return xp.where(named, xp.take(rows, places, axis=0), var)
 
 
 # -- scattering -------------------------------------------------------------------------------------------------------
@@ -87,14 +79,79 @@ def _scatter_sub(xp: Any, var: Any, indices: Any, updates: Any) -> tuple[Any, ..
 @of_state("ScatterUpdate", "ResourceScatterUpdate", does=UPDATE)
 def _scatter_update(xp: Any, var: Any, indices: Any, updates: Any) -> tuple[Any, ...]:
     lines, rows = _given(xp, var, indices, updates)
-    _differ(xp, lines)
-    return (_with(xp, var, lines, rows),)
+    require_different(xp, lines)
+    return (put_lines(xp, var, lines, rows),)
+
+
+def _scatter(how: str) -> Callable[..., tuple[Any, ...]]:
+    def kernel(xp: Any, var: Any, indices: Any, updates: Any) -> tuple[Any, ...]:
+        lines, rows = _given(xp, var, indices, updates)
+        if how == "divide":
+            require_different(xp, lines)
+            return (put_lines(xp, var, lines, xp.take(var, lines, axis=0) / rows),)
+        flat = xp.reshape(var, (var.shape[0], -1))
+        found = reduced_lines(xp, how, flat, xp.reshape(rows, (lines.shape[0], -1)), lines)
+        return (xp.reshape(found, var.shape),)
+
+    return kernel
+
+
+for _suffix, _how in {
+    "Mul": "multiply",
+    "Div": "divide",
+    "Min": "minimum",
+    "Max": "maximum",
+}.items():
+    of_state(f"Scatter{_suffix}", f"ResourceScatter{_suffix}", does=UPDATE)(_scatter(_how))
+
+
+# -- slices at coordinates --------------------------------------------------------------------------------------------
+
+
+def _slices(how: str) -> Callable[..., tuple[Any, ...]]:
+    def kernel(
+        xp: Any, var: Any, indices: Any, updates: Any, *, bad_indices_policy: bytes = b""
+    ) -> tuple[Any, ...]:
+        check(is_usual({"bad_indices_policy": bad_indices_policy}) and indices.ndim > 1)
+        check(xp.isdtype(var.dtype, "real floating") and math.prod(updates.shape) > 0)
+        deep = indices.shape[-1]
+        check(0 < deep <= var.ndim and math.prod(var.shape) > 0)
+        check(updates.shape == (*indices.shape[:-1], *var.shape[deep:]))
+        sizes = var.shape[:deep]
+        lines = xp.reshape(lines_of(xp, indices, sizes), (-1,))
+        whole = xp.reshape(var, (math.prod(sizes), -1))
+        rows = xp.reshape(updates, (lines.shape[0], -1))
+        if how == "put":
+            require_different(xp, lines)
+            return (xp.reshape(put_lines(xp, whole, lines, rows), var.shape),)
+        if how == "subtract":
+            found = reduced_lines(xp, "add", whole, -rows, lines)
+        else:
+            found = reduced_lines(xp, how, whole, rows, lines)
+        return (xp.reshape(found, var.shape),)
+
+    return kernel
+
+
+for _suffix, _how in {
+    "Update": "put",
+    "Add": "add",
+    "Sub": "subtract",
+    "Min": "minimum",
+    "Max": "maximum",
+}.items():
+    of_state(f"ScatterNd{_suffix}", f"ResourceScatterNd{_suffix}", does=UPDATE)(_slices(_how))
+
+
+@of_state("ResourceGatherNd", does=READ)
+def _gather_nd(xp: Any, var: Any, indices: Any) -> Any:
+    return taken_at(xp, var, indices)
 
 
 # -- optimizers -------------------------------------------------------------------------------------------------------
 
 
-def _sparsely(
+def sparsely(
     xp: Any,
     variables: tuple[Any, ...],
     grad: Any,
@@ -108,11 +165,11 @@ def _sparsely(
     check(all(each.shape == () for each in scalars))
     check(grad.shape == (*indices.shape, *var.shape[1:]))
     lines = _lines(xp, var, indices)
-    _differ(xp, lines)
+    require_different(xp, lines)
     before = [xp.take(each, lines, axis=0) for each in variables]
     after = step(*before, grad)
     return tuple(
-        [_with(xp, each, lines, rows) for each, rows in zip(variables, after, strict=True)]
+        [put_lines(xp, each, lines, rows) for each, rows in zip(variables, after, strict=True)]
     )
 
 
@@ -125,7 +182,7 @@ def _adagrad(
             sums = sums + xp.square(slope)
         return rows - slope * lr / xp.sqrt(sums), sums
 
-    return _sparsely(xp, (var, accum), grad, indices, (lr,), step)
+    return sparsely(xp, (var, accum), grad, indices, (lr,), step)
 
 
 @of_state("SparseApplyAdagradV2", "ResourceSparseApplyAdagradV2", does=UPDATE, variables=2)
@@ -145,7 +202,7 @@ def _adagrad_v2(
             sums = sums + xp.square(slope)
         return rows - slope * lr / (xp.sqrt(sums) + epsilon), sums
 
-    return _sparsely(xp, (var, accum), grad, indices, (lr, epsilon), step)
+    return sparsely(xp, (var, accum), grad, indices, (lr, epsilon), step)
 
 
 @of_state("SparseApplyMomentum", "ResourceSparseApplyMomentum", does=UPDATE, variables=2)
@@ -165,4 +222,4 @@ def _momentum(
         off = slope * lr + sums * momentum * lr if use_nesterov else sums * lr
         return rows - off, sums
 
-    return _sparsely(xp, (var, accum), grad, indices, (lr, momentum), step)
+    return sparsely(xp, (var, accum), grad, indices, (lr, momentum), step)

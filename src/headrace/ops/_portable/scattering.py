@@ -7,10 +7,11 @@ Called by: ops._portable.table.  Threads: any.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from headrace.ops._portable.shapes import cuts_of
 from headrace.ops._portable.table import arrays, check, device_of, is_jax, require
 from headrace.ops._portable.windows import apart, padded
 from headrace.ops.array.slicing import slice_index
@@ -30,7 +31,7 @@ def _strided_slice_grad(
     index = slice_index(begin, end, strides, (first, last, ellipsis, new, shrink))
     like = np.broadcast_to(np.zeros((), bool), sizes)
     check(dy.shape == like[index].shape)
-    cuts = _cuts(index, sizes)
+    cuts = cuts_of(index, sizes)
     if 0 in dy.shape:
         return xp.zeros(sizes, dtype=dy.dtype, device=device_of(dy))
     counts = [len(range(*each)) for each in cuts]
@@ -46,26 +47,10 @@ def _strided_slice_grad(
     return xp.reshape(padded(xp, found, pads), sizes)
 
 
-def _cuts(index: Any, sizes: tuple[int, ...]) -> list[tuple[int, int, int]]:
-    """(first, end, step) of each dimension of what is cut."""
-    given = [each for each in index if each is not None]
-    if Ellipsis in given:
-        at = given.index(Ellipsis)
-        given[at : at + 1] = [slice(None)] * (len(sizes) - len(given) + 1)
-    given += [slice(None)] * (len(sizes) - len(given))
-    found = []
-    for each, size in zip(given, sizes, strict=True):
-        if not isinstance(each, slice):
-            place = int(each) % size
-            each = slice(place, place + 1)
-        found.append(each.indices(size))
-    return found
-
-
 # -- places -----------------------------------------------------------------------------------------------------------
 
 
-def _lines(xp: Any, indices: Any, sizes: tuple[int, ...]) -> Any:
+def lines_of(xp: Any, indices: Any, sizes: tuple[int, ...]) -> Any:
     """Places [n, k] in an array of k dimensions of such sizes as places [n] of its lines.
 
     Raises IndexError unless they are in it.
@@ -81,15 +66,22 @@ def _lines(xp: Any, indices: Any, sizes: tuple[int, ...]) -> Any:
 
 @arrays("GatherNd", attrs=("bad_indices_policy",))
 def _gather_nd(xp: Any, params: Any, indices: Any, **attrs: Any) -> Any:
-    check(_is_usual(attrs) and indices.ndim > 0 and math.prod(params.shape) > 0)
+    check(is_usual(attrs))
+    return taken_at(xp, params, indices)
+
+
+def taken_at(xp: Any, params: Any, indices: Any) -> Any:
+    """The slices of `params` at coordinates indices[..., :]."""
+    check(indices.ndim > 0 and math.prod(params.shape) > 0)
     deep = indices.shape[-1]
     check(0 < deep <= params.ndim)
-    lines = xp.reshape(_lines(xp, indices, params.shape[:deep]), (-1,))
+    lines = xp.reshape(lines_of(xp, indices, params.shape[:deep]), (-1,))
     rows = xp.reshape(params, (math.prod(params.shape[:deep]), -1))
     return xp.reshape(xp.take(rows, lines, axis=0), (*indices.shape[:-1], *params.shape[deep:]))
 
 
-def _is_usual(attrs: dict[str, Any]) -> bool:
+def is_usual(attrs: dict[str, Any]) -> bool:
+    """Whether an index that is out of range is an error."""
     return attrs.get("bad_indices_policy", b"") in (b"", b"DEFAULT", b"ERROR")
 
 
@@ -109,16 +101,63 @@ def sum_of_lines(xp: Any, values: Any, lines: Any, count: int) -> Any:
     return xp.sum(xp.where(is_there, every, xp.zeros_like(every)), axis=1, dtype=values.dtype)
 
 
+_METHODS: Final = {"add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min"}
+_REDUCTIONS: Final = {**_METHODS, "add": "sum", "multiply": "prod"}
+
+
+def neutral(xp: Any, how: str, kind: Any) -> float | int:
+    """What leaves others as they are: "add", "multiply", "maximum" or "minimum" of numbers of a dtype."""
+    if how in ("add", "multiply"):
+        return int(how == "multiply")
+    if xp.isdtype(kind, "real floating"):
+        return -math.inf if how == "maximum" else math.inf
+    info = xp.iinfo(kind)
+    return int(info.min if how == "maximum" else info.max)
+
+
+def reduced_lines(xp: Any, how: str, start: Any, values: Any, lines: Any) -> Any:
+    """`start` [count, m], to each line of which its values [n, m] were joined; see `neutral` for how.
+
+    Those whose line is negative are left out.
+    """
+    count = start.shape[0]
+    if is_jax(xp):
+        kept = xp.where(lines < 0, count, lines)
+        return getattr(start.at[kept], _METHODS[how])(values, mode="drop")
+    is_there = xp.expand_dims(belongs(xp, lines, count), axis=2)
+    every = xp.expand_dims(values, axis=0)
+    others = xp.full_like(every, neutral(xp, how, values.dtype))
+    reduce = getattr(xp, _REDUCTIONS[how])
+    more = {"dtype": values.dtype} if how in ("add", "multiply") else {}
+    return getattr(xp, how)(start, reduce(xp.where(is_there, every, others), axis=1, **more))
+
+
+def require_different(xp: Any, lines: Any) -> None:
+    """Raise IndexError unless no line is named twice."""
+    ordered = xp.sort(lines)
+    require(xp, ordered[1:] != ordered[:-1], "not all different")
+
+
+def put_lines(xp: Any, whole: Any, lines: Any, rows: Any) -> Any:
+    """`whole` with other rows at lines that are named once each."""
+    if is_jax(xp):
+        return whole.at[lines].set(rows)
+    is_row = belongs(xp, lines, whole.shape[0])
+    named = xp.reshape(xp.any(is_row, axis=1), (whole.shape[0], *(1,) * (whole.ndim - 1)))
+    places = xp.argmax(xp.astype(is_row, xp.int32), axis=1)
+    return xp.where(named, xp.take(rows, places, axis=0), whole)
+
+
 @arrays("ScatterNd", host=(2,), attrs=("bad_indices_policy",))
 def _scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any, **attrs: Any) -> Any:
     check(xp.isdtype(updates.dtype, "numeric"))
     sizes = tuple([int(size) for size in shape])
-    check(_is_usual(attrs) and indices.ndim > 0 and min(sizes, default=0) > 0)
+    check(is_usual(attrs) and indices.ndim > 0 and min(sizes, default=0) > 0)
     deep = indices.shape[-1]
     check(0 < deep <= len(sizes))
     check(updates.shape == (*indices.shape[:-1], *sizes[deep:]))
     check(math.prod(updates.shape) > 0)
-    lines = xp.reshape(_lines(xp, indices, sizes[:deep]), (-1,))
+    lines = xp.reshape(lines_of(xp, indices, sizes[:deep]), (-1,))
     values = xp.reshape(updates, (lines.shape[0], -1))
     return xp.reshape(sum_of_lines(xp, values, lines, math.prod(sizes[:deep])), sizes)
 

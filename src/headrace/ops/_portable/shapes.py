@@ -134,7 +134,46 @@ def _strided_slice(
     shrink_axis_mask: int,
 ) -> Any:
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    return input[slice_index(begin, end, strides, masks)]
+    return input[_inside(slice_index(begin, end, strides, masks), input.shape)]
+
+
+def _inside(index: Any, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    """The same index of an array of such sizes, of slices that begin and end inside of it, as the standard asks."""
+    axes = iter(cuts_of(index, sizes))
+    given = [each for each in index if each is not None]
+    skipped = len(sizes) - len(given) + (Ellipsis in given)
+    found: list[Any] = []
+    for each in index if Ellipsis in given else (*index, Ellipsis):
+        if each is None:
+            found.append(None)
+        elif each is Ellipsis:
+            found += [slice(None) for _, _ in zip(range(skipped), axes, strict=False)]
+        else:
+            first, last, step = next(axes)
+            if not isinstance(each, slice):
+                found.append(each)
+            elif range(first, last, step):
+                found.append(slice(first, None if last < 0 else last, step))
+            else:
+                found.append(slice(0, 0))
+    return tuple(found)
+
+
+def cuts_of(index: Any, sizes: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    """(first, end, step) of each dimension of what is cut."""
+    given = [each for each in index if each is not None]
+    if Ellipsis in given:
+        at = given.index(Ellipsis)
+        given[at : at + 1] = [slice(None)] * (len(sizes) - len(given) + 1)
+    given += [slice(None)] * (len(sizes) - len(given))
+    found = []
+    for each, size in zip(given, sizes, strict=True):
+        if not isinstance(each, slice):
+            check(-size <= int(each) < size)
+            place = int(each) % size
+            each = slice(place, place + 1)
+        found.append(each.indices(size))
+    return found
 
 
 @arrays("Tile", host=(1,))

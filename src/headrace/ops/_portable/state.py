@@ -50,7 +50,7 @@ def _subtract(xp: Any, var: Any, value: Any) -> tuple[Any, ...]:
 # -- optimizers -------------------------------------------------------------------------------------------------------
 
 
-def _fit(arrays: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:
+def fit(arrays: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:
     """The variables and the gradient have one shape, and the hyperparameters none."""
     check(len({each.shape for each in arrays}) == 1)
     check(all(each.shape == () for each in scalars))
@@ -58,7 +58,7 @@ def _fit(arrays: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:
 
 @of_state("ApplyGradientDescent", "ResourceApplyGradientDescent", does=UPDATE)
 def _gradient_descent(xp: Any, var: Any, alpha: Any, delta: Any) -> tuple[Any, ...]:
-    _fit((var, delta), (alpha,))
+    fit((var, delta), (alpha,))
     return (var - delta * alpha,)
 
 
@@ -66,7 +66,7 @@ def _gradient_descent(xp: Any, var: Any, alpha: Any, delta: Any) -> tuple[Any, .
 def _momentum(
     xp: Any, var: Any, accum: Any, lr: Any, grad: Any, momentum: Any, *, use_nesterov: bool
 ) -> tuple[Any, ...]:
-    _fit((var, accum, grad), (lr, momentum))
+    fit((var, accum, grad), (lr, momentum))
     accum = accum * momentum + grad
     step = grad * lr + accum * momentum * lr if use_nesterov else accum * lr
     return var - step, accum
@@ -76,7 +76,7 @@ def _momentum(
 def _keras_momentum(
     xp: Any, var: Any, accum: Any, lr: Any, grad: Any, momentum: Any, *, use_nesterov: bool
 ) -> tuple[Any, ...]:
-    _fit((var, accum, grad), (lr, momentum))
+    fit((var, accum, grad), (lr, momentum))
     step = grad * lr
     accum = accum * momentum - step
     return (var - step + accum * momentum if use_nesterov else var + accum), accum
@@ -86,7 +86,7 @@ def _keras_momentum(
 def _adagrad(
     xp: Any, var: Any, accum: Any, lr: Any, grad: Any, *, update_slots: bool
 ) -> tuple[Any, ...]:
-    _fit((var, accum, grad), (lr,))
+    fit((var, accum, grad), (lr,))
     if update_slots:
         accum = accum + xp.square(grad)
     return var - grad * lr / xp.sqrt(accum), accum
@@ -96,7 +96,7 @@ def _adagrad(
 def _adagrad_v2(
     xp: Any, var: Any, accum: Any, lr: Any, epsilon: Any, grad: Any, *, update_slots: bool
 ) -> tuple[Any, ...]:
-    _fit((var, accum, grad), (lr, epsilon))
+    fit((var, accum, grad), (lr, epsilon))
     if update_slots:
         accum = accum + xp.square(grad)
     return var - grad * lr / (xp.sqrt(accum) + epsilon), accum
@@ -113,14 +113,14 @@ def _adadelta(
     epsilon: Any,
     grad: Any,
 ) -> tuple[Any, ...]:
-    _fit((var, accum, accum_update, grad), (lr, rho, epsilon))
-    accum = _towards(accum, xp.square(grad), rho)
+    fit((var, accum, accum_update, grad), (lr, rho, epsilon))
+    accum = towards(accum, xp.square(grad), rho)
     step = grad * (xp.sqrt(accum_update + epsilon) / xp.sqrt(accum + epsilon))
-    accum_update = _towards(accum_update, xp.square(step), rho)
+    accum_update = towards(accum_update, xp.square(step), rho)
     return var - step * lr, accum, accum_update
 
 
-def _towards(mean: Any, value: Any, kept: Any) -> Any:
+def towards(mean: Any, value: Any, kept: Any) -> Any:
     """The mean, of which so much is kept, with the value."""
     return mean + (value - mean) * (1 - kept)
 
@@ -141,10 +141,10 @@ def _adam(
     *,
     use_nesterov: bool,
 ) -> tuple[Any, ...]:
-    _fit((var, m, v, grad), (beta1_power, beta2_power, lr, beta1, beta2, epsilon))
+    fit((var, m, v, grad), (beta1_power, beta2_power, lr, beta1, beta2, epsilon))
     rate = lr * xp.sqrt(1 - beta2_power) / (1 - beta1_power)
-    m = _towards(m, grad, beta1)
-    v = _towards(v, xp.square(grad), beta2)
+    m = towards(m, grad, beta1)
+    v = towards(v, xp.square(grad), beta2)
     ahead = m * beta1 + grad * (1 - beta1) if use_nesterov else m
     return var - ahead * rate / (xp.sqrt(v) + epsilon), m, v
 
@@ -164,10 +164,10 @@ def _adam_with_amsgrad(
     epsilon: Any,
     grad: Any,
 ) -> tuple[Any, ...]:
-    _fit((var, m, v, vhat, grad), (beta1_power, beta2_power, lr, beta1, beta2, epsilon))
+    fit((var, m, v, vhat, grad), (beta1_power, beta2_power, lr, beta1, beta2, epsilon))
     rate = lr * xp.sqrt(1 - beta2_power) / (1 - beta1_power)
-    m = _towards(m, grad, beta1)
-    v = _towards(v, xp.square(grad), beta2)
+    m = towards(m, grad, beta1)
+    v = towards(v, xp.square(grad), beta2)
     vhat = xp.maximum(vhat, v)
     return var - m * rate / (xp.sqrt(vhat) + epsilon), m, v, vhat
 
@@ -185,8 +185,8 @@ def _ada_max(
     epsilon: Any,
     grad: Any,
 ) -> tuple[Any, ...]:
-    _fit((var, m, v, grad), (beta1_power, lr, beta1, beta2, epsilon))
-    m = _towards(m, grad, beta1)
+    fit((var, m, v, grad), (beta1_power, lr, beta1, beta2, epsilon))
+    m = towards(m, grad, beta1)
     v = xp.maximum(v * beta2, xp.abs(grad))
     return var - m * (lr / (1 - beta1_power)) / (v + epsilon), m, v
 
@@ -203,8 +203,8 @@ def _rms_prop(
     epsilon: Any,
     grad: Any,
 ) -> tuple[Any, ...]:
-    _fit((var, ms, mom, grad), (lr, rho, momentum, epsilon))
-    ms = _towards(ms, xp.square(grad), rho)
+    fit((var, ms, mom, grad), (lr, rho, momentum, epsilon))
+    ms = towards(ms, xp.square(grad), rho)
     mom = mom * momentum + grad * lr / xp.sqrt(ms + epsilon)
     return var - mom, ms, mom
 
@@ -222,8 +222,8 @@ def _centered_rms_prop(
     epsilon: Any,
     grad: Any,
 ) -> tuple[Any, ...]:
-    _fit((var, mg, ms, mom, grad), (lr, rho, momentum, epsilon))
-    ms = _towards(ms, xp.square(grad), rho)
-    mg = _towards(mg, grad, rho)
+    fit((var, mg, ms, mom, grad), (lr, rho, momentum, epsilon))
+    ms = towards(ms, xp.square(grad), rho)
+    mg = towards(mg, grad, rho)
     mom = mom * momentum + grad * lr / xp.sqrt(ms - xp.square(mg) + epsilon)
     return var - mom, mg, ms, mom

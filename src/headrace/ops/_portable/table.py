@@ -29,16 +29,24 @@ _FILES: Final = (
     "identities",
     "scattering",
     "rearranging",
+    "segments",
+    "quantization",
+    "diagonals",
+    "images",
+    "recurrent",
+    "drawing",
     "of_jax",
     "state",
     "rows_of_state",
+    "optimizers",
 )
 
 
 class ArrayKernel:
     """A function of (xp, inputs…), whose keyword-only parameters are attrs; None if JAX alone has it.
 
-    host: places of inputs that stay in the host's memory, such as shapes and axes; -1 is the last one.  reals: it is
+    host: places of inputs that stay in the host's memory, such as shapes and axes; -1 is the last one.  halves: so do
+    as many inputs as stand behind them.  reals: it is
     for floating point numbers alone; others are computed on the host.  alone: it is no part of the programs that XLA
     makes of steps for processors, where NumPy's is quicker.  attrs: those that it takes, where its parameters do not
     say so.  with_jax: what stands in for it where `xp` is jax.numpy.  passes: it computes nothing, so that references,
@@ -53,8 +61,10 @@ class ArrayKernel:
         alone: bool,
         attrs: Sequence[str],
         passes: bool = False,
+        halves: bool = False,
     ) -> None:
         self.function = function
+        self.halves = halves
         self.host = frozenset(host)
         self.reals = reals
         self.alone = alone or passes
@@ -75,6 +85,8 @@ class ArrayKernel:
 
     def on_host(self, place: int, count: int) -> bool:
         """Whether the input at a place, of so many, stays with the host."""
+        if self.halves:
+            return 2 * place < count
         return place in self.host or place - count in self.host
 
     def stays(self, place: int) -> bool:
@@ -156,6 +168,11 @@ def tracing() -> Iterator[list[Any]]:
         _required.reset(token)
 
 
+def is_traced() -> bool:
+    """Whether what this thread does is traced, to be compiled."""
+    return _required.get() is not None
+
+
 def is_jax(xp: Any) -> bool:
     """Whether a namespace is jax.numpy, whose arrays have more than the standard asks for."""
     return getattr(xp, "__name__", "") == "jax.numpy"
@@ -173,6 +190,7 @@ def arrays(
     alone: bool = False,
     attrs: Sequence[str] = (),
     passes: bool = False,
+    halves: bool = False,
 ) -> Callable[[F], F]:
     """Decorator: the array kernel of ops; see `ArrayKernel`.  alike: of inputs of one shape alone."""
 
@@ -180,7 +198,7 @@ def arrays(
         kernel = _of_alike(function) if alike else function
         for name in names:
             assert name not in _kernels, f"op {name} has two array kernels"
-            _kernels[name] = ArrayKernel(kernel, host, reals, alone, attrs, passes)
+            _kernels[name] = ArrayKernel(kernel, host, reals, alone, attrs, passes, halves)
         return function
 
     return decorate

@@ -32,7 +32,7 @@ __all__ = ["eye", "matrix_diag", "matrix_diag_part", "matrix_set_diag"]
 _ALIGN = "T: type; align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'"
 
 
-class _Band(NamedTuple):
+class Band(NamedTuple):
     """Diagonals low..high of a [rows, cols] matrix; 0 is the main one, positive ones are above it."""
 
     rows: int
@@ -62,7 +62,7 @@ class _Band(NamedTuple):
         return stored_row, stored_column, row, column
 
 
-def _limits(k: Any) -> tuple[int, int]:
+def limits_of(k: Any) -> tuple[int, int]:
     """(low, high) of a k input: a scalar, or a vector of one or two."""
     flat = np.reshape(k, -1)
     if np.ndim(k) > 1 or not 1 <= len(flat) <= 2:
@@ -77,19 +77,19 @@ def _limits(k: Any) -> tuple[int, int]:
     return low, high
 
 
-def _band(sizes: tuple[int, ...], k: Any) -> _Band:
+def band_of(sizes: tuple[int, ...], k: Any) -> Band:
     if len(sizes) < 2:
         raise errors.invalid_argument(
             f"input must be at least 2-dim, received shape: {text(sizes)}"
         )
     rows, cols = sizes[-2:]
-    low, high = _limits(k)
+    low, high = limits_of(k)
     for which in (low, high):
         if which and not -rows < which < cols:
             raise errors.invalid_argument(
                 f"diagonal index {which} must be between {-rows} and {cols} for matrices of {rows} x {cols}"
             )
-    return _Band(rows, cols, low, high)
+    return Band(rows, cols, low, high)
 
 
 # -- MatrixDiagPart ---------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def _static_limits(c: ShapeContext, arg: str = "k") -> tuple[int, int] | None:
     if k is None:
         return None
     try:
-        return _limits(k)
+        return limits_of(k)
     except errors.InvalidArgumentError as error:
         raise ValueError(error.message) from None
 
@@ -113,7 +113,7 @@ def _part_shape(c: ShapeContext) -> Shape:
         return None
     low, high = limits
     rows, cols = whole[-2:]
-    longest = None if rows is None or cols is None else _Band(rows, cols, low, high).longest
+    longest = None if rows is None or cols is None else Band(rows, cols, low, high).longest
     middle = () if low == high else (high - low + 1,)
     return (*whole[:-2], *middle, longest)
 
@@ -128,7 +128,7 @@ def _filler(value: Any) -> Any:
 
 
 def _part(input: Any, k: Any, padding_value: Any, align: bytes) -> Any:
-    band = _band(input.shape, k)
+    band = band_of(input.shape, k)
     count = band.high - band.low + 1
     out = np.empty((*input.shape[:-2], count, band.longest), input.dtype)
     out[...] = _filler(padding_value)
@@ -195,7 +195,7 @@ def matrix_diag_part_v1_op(xp: Any, input: Any) -> Any:
 # -- MatrixDiag -------------------------------------------------------------------------------
 
 
-def _sizes(longest: int, low: int, high: int, num_rows: int, num_cols: int) -> tuple[int, int]:
+def sizes_of(longest: int, low: int, high: int, num_rows: int, num_cols: int) -> tuple[int, int]:
     """Rows and columns of the matrix; -1 asks for the smallest that fits.  Raises ValueError."""
     least_rows, least_cols = longest - min(high, 0), longest + max(low, 0)
     for what, given, least in (
@@ -234,13 +234,13 @@ def _diag_shape(c: ShapeContext) -> Shape:
             )
     if whole[-1] is None or rows is None or cols is None:
         return (*front, None, None)
-    return (*front, *_sizes(whole[-1], low, high, int(rows), int(cols)))
+    return (*front, *sizes_of(whole[-1], low, high, int(rows), int(cols)))
 
 
 def _diag(
     diagonal: Any, k: Any, num_rows: Any, num_cols: Any, padding_value: Any, align: bytes
 ) -> Any:
-    low, high = _limits(k)
+    low, high = limits_of(k)
     if diagonal.ndim < (1 if low == high else 2):
         raise errors.invalid_argument(
             f"diagonal must be at least {1 + (low != high)}-dim, received shape: {text(diagonal.shape)}"
@@ -251,13 +251,13 @@ def _diag(
         )
     try:
         wanted = checked_scalar(num_rows, "num_rows"), checked_scalar(num_cols, "num_cols")
-        rows, cols = _sizes(diagonal.shape[-1], low, high, *wanted)
+        rows, cols = sizes_of(diagonal.shape[-1], low, high, *wanted)
     except ValueError as error:
         raise errors.invalid_argument(str(error)) from None
     stored = diagonal[..., None, :] if low == high else diagonal
     out = np.empty((*stored.shape[:-2], rows, cols), diagonal.dtype)
     out[...] = _filler(padding_value)
-    m, n, i, j = _Band(rows, cols, low, high).places(align)
+    m, n, i, j = Band(rows, cols, low, high).places(align)
     out[..., i, j] = stored[..., m, n]
     return out
 
@@ -340,7 +340,7 @@ def _set_shape(c: ShapeContext) -> Shape:
 
 
 def _set(input: Any, diagonal: Any, k: Any, align: bytes) -> Any:
-    band = _band(input.shape, k)
+    band = band_of(input.shape, k)
     count = band.high - band.low + 1
     wanted = (*input.shape[:-2], *((count,) if count > 1 else ()), band.longest)
     if diagonal.shape != wanted:

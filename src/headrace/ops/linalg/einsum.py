@@ -51,7 +51,8 @@ def _term(labels: Sequence[str]) -> str:
     return "".join(labels).replace(_REST, DOTS)
 
 
-def _split(equation: str) -> tuple[list[str], str]:
+def split_equation(equation: str) -> tuple[list[str], str]:
+    """The terms of the inputs, and of the output."""
     inputs, _, output = equation.partition("->")
     return inputs.split(","), output
 
@@ -93,9 +94,9 @@ def _sized(term: str, shape: Shape, sizes: dict[str, int | None]) -> Shape:
     return rest
 
 
-def _output_shape(equation: str, given: Sequence[Shape]) -> Shape:
-    """Raises ValueError."""
-    terms, output = _split(equation)
+def output_shape(equation: str, given: Sequence[Shape]) -> Shape:
+    """The shape that inputs of such shapes give.  Raises ValueError."""
+    terms, output = split_equation(equation)
     if len(terms) != len(given) or len(terms) > 2:
         raise ValueError(f"{equation!r} is not an equation of {len(given)} inputs, one or two")
     sizes: dict[str, int | None] = {}
@@ -120,10 +121,10 @@ def _output_shape(equation: str, given: Sequence[Shape]) -> Shape:
 
 
 def _shape(c: ShapeContext) -> Shape:
-    return _output_shape(c.attr("equation").decode(), c.shapes)
+    return output_shape(c.attr("equation").decode(), c.shapes)
 
 
-def _numbered(term: str, rank: int) -> list[int]:
+def numbered(term: str, rank: int) -> list[int]:
     """The axes as numbers: letters by their codes, those of the ellipsis -1, -2, … from its end."""
     labels = _labels(term)
     extra = rank - len(labels) + 1
@@ -199,14 +200,14 @@ def einsum_op(xp: Any, *inputs: Any, equation: bytes) -> Any:
     """
     text = equation.decode()
     try:
-        size = _output_shape(text, [x.shape for x in inputs])
+        size = output_shape(text, [x.shape for x in inputs])
     except ValueError as error:
         raise errors.invalid_argument(str(error)) from None
     assert size is not None
-    terms, output = _split(text)
-    wanted = _numbered(output, len(size))
+    terms, output = split_equation(text)
+    wanted = numbered(output, len(size))
     parts = [
-        _without_repeats(x, _numbered(term, x.ndim)) for x, term in zip(inputs, terms, strict=True)
+        _without_repeats(x, numbered(term, x.ndim)) for x, term in zip(inputs, terms, strict=True)
     ]
     kept = set(wanted)
     if len(parts) == 1:
@@ -280,7 +281,7 @@ def _span(term: str) -> tuple[int, int | None]:
 
 @einsum_op.gradient
 def _(op: Operation, dout: Any) -> Any:
-    terms, output = _split(op["equation"].decode())
+    terms, output = split_equation(op["equation"].decode())
     if len(terms) == 1:
         return [_gradient_of_one(op, dout, terms[0], output)]
     x, y = op.inputs

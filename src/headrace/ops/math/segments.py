@@ -90,7 +90,9 @@ def means(data: Any, ids: Any, count: int, power: float = 1.0) -> Any:
         return sums
     numbers = np.maximum(np.bincount(ids, minlength=count), 1).reshape(-1, *[1] * (data.ndim - 1))
     if sums.dtype.kind in "iu":
-        return sums // numbers.astype(sums.dtype)
+        counts = numbers.astype(sums.dtype)
+        quotients = sums // counts
+        return quotients + ((quotients < 0) & (quotients * counts != sums))  # towards zero
     return (sums / (numbers**power).astype(sums.dtype)).astype(sums.dtype)
 
 

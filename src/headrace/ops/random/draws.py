@@ -61,9 +61,18 @@ def _from_shape(c: ShapeContext) -> Shape:
 
 
 def _filler(name: str, fill: Any, says: str) -> OpSpec:
-    def kernel(ctx: KernelContext, shape: Array, *, dtype: DType, seed: int, seed2: int) -> Array:
+    def kernel(
+        ctx: KernelContext,
+        shape: Array,
+        taken: Array | None = None,
+        *,
+        dtype: DType,
+        seed: int,
+        seed2: int,
+    ) -> Array:
         sizes = checked_sizes(shape, "shape")
-        made: Array = fill(stream_of(ctx, seed, seed2), shape_rules.num_elements(sizes), dtype.np)
+        stream = stream_of(ctx, seed, seed2) if taken is None else Stream.of_taken(taken)
+        made: Array = fill(stream, shape_rules.num_elements(sizes), dtype.np)
         return made.reshape(sizes)
 
     kernel.__doc__ = f"{says}, of shape `shape` (a vector).  Raises InvalidArgument on a bad shape."
@@ -89,6 +98,13 @@ truncated_normal_op = _filler(
 )
 
 
+@random_uniform_op.takes_ahead
+@random_standard_normal_op.takes_ahead
+def _taken(ctx: KernelContext, shape: Array, *, seed: int, seed2: int) -> Array:
+    sizes = checked_sizes(shape, "shape")
+    return stream_of(ctx, seed, seed2).taken(shape_rules.num_elements(sizes) or 0)
+
+
 @op(
     "RandomUniformInt",
     inputs="shape: T; minval: Tout; maxval: Tout",
@@ -102,12 +118,22 @@ def random_uniform_int_op(
     shape: Array,
     minval: Any,
     maxval: Any,
+    taken: Array | None = None,
     *,
     Tout: DType,
     seed: int,
     seed2: int,
 ) -> Array:
     """Uniform in [minval, maxval), scalars.  Raises InvalidArgument unless minval < maxval."""
+    sizes, size, low, high = _range(shape, minval, maxval)
+    if not size:
+        return np.empty(sizes, Tout.np)
+    stream = stream_of(ctx, seed, seed2) if taken is None else Stream.of_taken(taken)
+    return random_streams.uniform_int(stream, size, low, high, Tout.np).reshape(sizes)
+
+
+def _range(shape: Array, minval: Any, maxval: Any) -> tuple[tuple[int, ...], int, int, int]:
+    """The shape, how many numbers, and their limits.  Raises InvalidArgument."""
     sizes = checked_sizes(shape, "shape")
     for name, value in (("minval", minval), ("maxval", maxval)):
         if value.ndim:
@@ -118,10 +144,15 @@ def random_uniform_int_op(
     low, high = int(minval), int(maxval)
     if size and low >= high:
         raise errors.invalid_argument(f"Need minval < maxval, got {low} >= {high}")
-    if not size:
-        return np.empty(sizes, Tout.np)
-    stream = stream_of(ctx, seed, seed2)
-    return random_streams.uniform_int(stream, size, low, high, Tout.np).reshape(sizes)
+    return sizes, size, low, high
+
+
+@random_uniform_int_op.takes_ahead
+def _taken_for_int(
+    ctx: KernelContext, shape: Array, minval: Any, maxval: Any, *, seed: int, seed2: int
+) -> Array:
+    _, size, low, high = _range(shape, minval, maxval)
+    return stream_of(ctx, seed, seed2).taken(size, max(high - low, 1), low)
 
 
 @op(

@@ -164,7 +164,7 @@ def _instruction(
     inputs = tuple([register[value] for value in member.inputs])
     if check.enabled and not elsewhere:
         kernel = check.checked_kernel(kernel, op, single)
-    if op.spec.takes_ctx:
+    if op.spec.takes_ctx and not elsewhere:
         kernel, inputs = in_context(kernel, node, len(inputs)), (0, *inputs)
     outputs = tuple([register[value] for value in member.outputs])
     return Instruction(kernel, inputs, outputs, node, CALL if single else MANY)
