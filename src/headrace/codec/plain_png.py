@@ -4,6 +4,8 @@ Those of 16 bits Pillow only reads with one channel; they are read and written h
 
 Most of a PNG's time is inflating, which Pillow does a row at a time and holding the interpreter.  Here zlib inflates
 all rows at once, while other threads run; Pillow undoes the filters, of rows that are handed to it as if compressed.
+Of many pictures that are alike it gets the rows as those of one, with a row of zeros between each two: what a filter
+sees above a picture's first row.
 Whatever is not quite as it should be is left to `codec.images`, and Pillow decides what to say of it.
 Writing them takes zlib alone.
 Called by: codec.images, codec.summary_values.  Threads: pure functions.
@@ -14,7 +16,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Any, Final
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -33,6 +37,17 @@ _LARGEST: Final = 1 << 24  # bytes of all rows: larger ones are there three time
 _HEADER: Final = struct.Struct(">II5B")
 _CHUNK: Final = struct.Struct(">I4s")
 _CRC: Final = struct.Struct(">I")
+_ZLIB: Final = b"\x78\x01"
+_STORED: Final = struct.Struct("<BHH")
+_BLOCK: Final = (1 << 16) - 1
+
+
+class _Kind(NamedTuple):
+    """Pictures of one mode and size are alike."""
+
+    mode: str
+    width: int
+    height: int
 
 
 def decoded(image: Any, content: bytes, depth: int = 8) -> Array | None:
@@ -40,6 +55,45 @@ def decoded(image: Any, content: bytes, depth: int = 8) -> Array | None:
 
     image: the module PIL.Image.
     """
+    plain = _plain(image, content, depth)
+    if plain is None:
+        return None
+    kind, rows = plain
+    if depth == 16:
+        return _of_planes(image, kind, rows)
+    pixels = _unfiltered(image, kind, [rows])
+    return None if pixels is None else pixels[0]
+
+
+def decoded_together(image: Any, contents: Sequence[bytes]) -> list[tuple[list[int], Array]]:
+    """As `decoded` of each, 8 bits deep: pictures that are alike, uint8 [n, height, width, channels], and their places
+    among all.  Those that are not plain are missing.
+
+    Raises ValueError: they are large, and take too much memory together.
+    """
+    alike: dict[_Kind, tuple[list[int], list[bytes]]] = {}
+    size = 0
+    for at, content in enumerate(contents):
+        plain = _plain(image, content, 8)
+        if plain is None:
+            continue
+        kind, rows = plain
+        size += len(rows)
+        if size > _LARGEST:
+            raise ValueError(f"the pictures take more than {_LARGEST} bytes together")
+        places, all_rows = alike.setdefault(kind, ([], []))
+        places.append(at)
+        all_rows.append(rows)
+    found = []
+    for kind, (places, all_rows) in alike.items():
+        pixels = _unfiltered(image, kind, all_rows)
+        if pixels is not None:
+            found.append((places, pixels))
+    return found
+
+
+def _plain(image: Any, content: bytes, depth: int) -> tuple[_Kind, bytes] | None:
+    """What it is, and its rows, each behind the number of its filter; None if it is not plain, or of another depth."""
     chunks = _chunks(content)
     if chunks is None:
         return None
@@ -57,28 +111,51 @@ def decoded(image: Any, content: bytes, depth: int = 8) -> Array | None:
     inflate = zlib.decompressobj()
     try:
         rows = inflate.decompress(compressed, size + 1)
-        if len(rows) != size or not inflate.eof or inflate.unused_data:
-            return None
-        if depth == 16:
-            return _of_planes(image, np.frombuffer(rows, np.uint8).reshape(height, 1 + row), width)
-        made = image.frombytes(mode, (width, height), zlib.compress(rows, 0), "zip", mode, 0)
-    except (zlib.error, ValueError):
+    except zlib.error:
         return None
-    return np.frombuffer(made.tobytes(), np.uint8).reshape(height, width, len(mode))
+    if len(rows) != size or not inflate.eof or inflate.unused_data:
+        return None
+    return _Kind(mode, width, height), rows
 
 
-def _of_planes(image: Any, rows: Array, width: int) -> Array:
-    """uint16 [height, width, channels].  rows: of bytes, each behind the number of its filter.
+def _unfiltered(image: Any, kind: _Kind, pictures: Sequence[bytes]) -> Array | None:
+    """[n, height, width, channels] of the rows of pictures, 8 bits deep; None if one has a filter that there is not."""
+    mode, width, height = kind
+    count, channels = len(pictures), len(mode)
+    rows = _as_if_compressed(pictures, bytes(1 + width * channels))
+    try:
+        made = image.frombytes(mode, (width, count * (height + 1)), rows, "zip", mode, 0)
+    except ValueError:
+        return None
+    pixels = np.frombuffer(made.tobytes(), np.uint8)
+    return pixels.reshape(count, height + 1, width, channels)[:, :height]
+
+
+def _as_if_compressed(pictures: Sequence[bytes], between: bytes) -> bytes:
+    """Each, and what follows each, in blocks that are stored as they are; no block says that it is the last one."""
+    parts = [_ZLIB]
+    for rows in chain.from_iterable((each, between) for each in pictures):
+        for at in range(0, len(rows), _BLOCK):
+            block = rows[at : at + _BLOCK]
+            parts += (_STORED.pack(0, len(block), len(block) ^ _BLOCK), block)
+    return b"".join(parts)
+
+
+def _of_planes(image: Any, kind: _Kind, content: bytes) -> Array | None:
+    """uint16 [height, width, channels]; None if a row has a filter that there is not.  content: the rows.
 
     A filter puts together bytes at the same place in neighbouring pixels, so each place is a gray image of its own.
     """
-    height, places = len(rows), (rows.shape[1] - 1) // width
+    mode, width, height = kind
+    places = 2 * len(mode)
+    rows = np.frombuffer(content, np.uint8).reshape(height, 1 + places * width)
     found = np.empty((height, width, places), np.uint8)
     for at in range(places):
         plane = np.concatenate([rows[:, :1], rows[:, 1 + at :: places]], axis=1)
-        gray = zlib.compress(plane.tobytes(), 0)
-        made = image.frombytes("L", (width, height), gray, "zip", "L", 0)
-        found[..., at] = np.frombuffer(made.tobytes(), np.uint8).reshape(height, width)
+        gray = _unfiltered(image, _Kind("L", width, height), [plane.tobytes()])
+        if gray is None:
+            return None
+        found[..., at] = gray[0, ..., 0]
     return found.view(">u2").astype(np.uint16)
 
 

@@ -7,6 +7,7 @@ python/ops/image_ops_impl.py; GraphDefs as 2.21, whose decoding ops take any of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,15 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import LETS_OTHERS_RUN
+from headrace.base.traits import LETS_OTHERS_RUN, TOGETHER
 from headrace.codec import images
 from headrace.graph.names import name_scope
+from headrace.graph.operation import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops.string.byte_strings import substr
+from headrace.run.queues.column_work import Column, OneByOne
 
 __all__ = [
     "decode_and_crop_jpeg",
@@ -68,6 +71,7 @@ def _checked_channels(channels: int, allowed: tuple[int, ...]) -> None:
 
 
 _ANY = ("PNG", "JPEG", "GIF", "BMP")
+_PNG_CHANNELS = (0, 1, 2, 3, 4)
 
 
 def _any_image(
@@ -127,12 +131,27 @@ def _still(pixels: Array) -> Array:
     outputs="image: dtype",
     attrs="channels: int = 0; dtype: {uint8, uint16} = uint8",
     shape=_image_shape,
+    traits={TOGETHER},
     differentiable=False,
 )
 def decode_png_op(xp: Any, contents: Array, *, channels: int, dtype: DType) -> Array:
     """contents []; image [height, width, channels].  Raises InvalidArgument, Unimplemented."""
-    _checked_channels(channels, (0, 1, 2, 3, 4))
+    _checked_channels(channels, _PNG_CHANNELS)
     return _still(_any_image(_content(contents), channels, dtype))
+
+
+def decode_png_rows(op: Operation) -> Callable[[Array], Column]:
+    """The kernel of a DecodePng, for all contents [n]: see plan.rules.batching_rules.  Raises OneByOne."""
+    channels, wide = op.attrs["channels"], op.attrs["dtype"] is not dtypes.uint8
+
+    def decode(contents: Array) -> Column:
+        try:
+            _checked_channels(channels, _PNG_CHANNELS)
+            return images.decode_pngs(list(map(bytes, contents)), channels, wide)
+        except (errors.OpError, ValueError) as error:
+            raise OneByOne from error
+
+    return decode
 
 
 def decode_png(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -25,6 +26,12 @@ from headrace.run.scope import Scope
 
 T = TypeVar("T")
 _Several = tuple[list[Element], errors.OpError | None]
+_Calls = Sequence[tuple[Element, Pending[Element]]]
+_Group = tuple[Chunk, Chunk | None]
+
+GROUP: Final = 16
+"""Elements that a function gets at once which takes long: more take no less each."""
+_GROUP_S: Final = 5e-3  # and so long
 
 next_step_id = itertools.count(1 << 62).__next__  # beyond those of sessions
 
@@ -62,7 +69,12 @@ class Function:
     @property
     def by_columns(self) -> bool:
         """Whether it is cheap, and done for many elements at once."""
-        return self._together is not None
+        return self._together is not None and not self._together.long
+
+    @property
+    def in_groups(self) -> bool:
+        """Whether it takes long, and less for many elements at once."""
+        return self._together is not None and self._together.long
 
     def anew(self, run: Iteration) -> Function:
         """One that remembers what calls in this pass have drawn, and nothing else."""
@@ -100,9 +112,7 @@ class Function:
         except errors.OpError as error:
             call.settle_error(error)
 
-    def settle_all(
-        self, calls: Sequence[tuple[Element, Pending[Element]]], scope: Scope, most: int
-    ) -> int:
+    def settle_all(self, calls: _Calls, scope: Scope, most: int) -> int:
         """As `settle` for each, by this thread and the task's free ones, `most` in all; how many there were."""
         workers = self._runtime.workers
         threads = min(most, workers.size, len(calls))
@@ -114,6 +124,27 @@ class Function:
 
         workers.parallel_for(some, range(threads))
         return threads
+
+    def many_in_groups(self, chunk: Chunk, most: int) -> tuple[list[_Group], float]:
+        """As `many` of parts of a chunk, by this thread and the task's free ones, `most` in all; the parts in order, each
+        with what comes of it, and how long the threads have worked, s.
+        """
+        workers = self._runtime.workers
+        threads = max(1, min(most, workers.size))
+        size = min(GROUP, -(-chunk.count // threads))
+        parts = [chunk.part(at, at + size) for at in range(0, chunk.count, size)]
+        made: list[Chunk | None] = [None] * len(parts)
+        left = iter(enumerate(parts))
+        took_s: list[float] = []
+
+        def some(_: int) -> None:
+            began_s = time.thread_time()
+            for at, part in left:
+                made[at] = self.many(part)
+            took_s.append(time.thread_time() - began_s)
+
+        workers.parallel_for(some, range(min(threads, len(parts))))
+        return list(zip(parts, made, strict=True)), sum(took_s)
 
     def _note_origin(self, results: Element, element: Element) -> None:
         given = set(map(_dataset_in, element))
@@ -339,9 +370,12 @@ class PerElement(Stage):
         self._rest: Chunk | None = None  # elements that were taken, and not done
         self.steady = function.steady
         self._ended = False
+        self._group = 1  # elements at a time, of a function that takes long
 
     def _taken(self, most: int) -> Chunk | None:
         """Elements to be done: at least one."""
+        if self._function.in_groups:
+            most = min(most, self._group)
         rest = self._rest
         if rest is None:
             rest = self.inputs[0].pull(most if self.steady and not self._function.waits else 1)
@@ -350,6 +384,16 @@ class PerElement(Stage):
             return rest
         self._rest = rest
         return rest.part(0, most)
+
+    def _together(self, chunk: Chunk) -> Chunk | None:
+        """As `Function.many`."""
+        if not self._function.in_groups:
+            return self._function.many(chunk)
+        began_s = time.thread_time()
+        found = self._function.many(chunk)
+        each_s = (time.thread_time() - began_s) / chunk.count
+        self._group = max(1, min(GROUP, 2 * self._group, int(_GROUP_S / max(each_s, 1e-9))))
+        return found
 
     def _done(self, count: int) -> None:
         """The first `count` of them are."""
