@@ -54,6 +54,12 @@ CSV = strings(b"1,a,2.5", b'-7,"b,""c""",', b"0,,1e-3", b" 5 ,d,inf", b"6,e,0x10
 WORDS = strings(b"abcd", b"efgh", b"\x00\x01\x02\x03", b"\xff\xfe\xfd\xfc", b"0000")
 BYTES = np.random.default_rng(3).integers(0, 256, (ROWS, 2, 5, 4, 3)).astype(np.uint8)
 PNGS = strings(*[images.encode_png(picture[0], -1) for picture in BYTES])
+JPEGS = strings(
+    *[
+        images.encode_jpeg(np.tile(picture[0], (4, 4, 1)), 90, False, False, True, (72, 72), b"")
+        for picture in BYTES
+    ]
+)
 
 # op, rows, what is built of them
 CASES: list[tuple[str, Any, Build]] = [
@@ -62,6 +68,8 @@ CASES: list[tuple[str, Any, Build]] = [
     ("DecodeCSV", CSV, lambda x: tf.decode_csv(x, [[1], [""], [0.5]])),
     ("DecodeCSV", CSV, lambda x: tf.decode_csv(x, [[0.5]], select_cols=[2])),
     ("DecodeRaw", WORDS, lambda x: tf.decode_raw(x, tf.int16)),
+    ("DecodeJpeg", JPEGS, tf.image.decode_jpeg),
+    ("DecodeJpeg", JPEGS, lambda x: tf.image.decode_jpeg(x, 1, ratio=2, dct_method="INTEGER_ACCURATE")),
     ("DecodePng", PNGS, tf.image.decode_png),
     ("DecodePng", PNGS, lambda x: tf.image.decode_png(x, 1, tf.uint16)),
     ("ExpandDims", FLOATS, lambda x: tf.expand_dims(x, 1)),
@@ -213,7 +221,11 @@ def test_every_rule_has_a_case() -> None:
     assert others == {*ELEMENT_BY_ELEMENT}
 
 
-@pytest.mark.parametrize("spec", [spec for spec in specs() if not spec.traits.isdisjoint({PER_RECORD, TOGETHER})], ids=str)
+@pytest.mark.parametrize(
+    "spec",
+    [spec for spec in specs() if not spec.traits.isdisjoint({PER_RECORD, TOGETHER})],
+    ids=str,
+)
 def test_what_may_be_done_record_by_record_only_computes(spec: OpSpec) -> None:
     assert spec.traits.isdisjoint({STATEFUL, MAY_WAIT})
 

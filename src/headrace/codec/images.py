@@ -24,9 +24,10 @@ from headrace.codec import plain_jpeg, plain_png
 Array = np.ndarray[Any, Any]
 
 _PNG: Final = b"\x89PNG\r\n"
+_JPEG: Final = b"\xff\xd8\xff"
 _FORMATS: Final = (
     (_PNG, "PNG"),
-    (b"\xff\xd8\xff", "JPEG"),
+    (_JPEG, "JPEG"),
     (b"GIF8", "GIF"),
     (b"BM", "BMP"),
 )
@@ -227,6 +228,27 @@ def decode_jpeg(
         pixels = np.asarray(picture if picture.size == size else picture.resize(size))
     pixels = pixels if pixels.ndim == 3 else pixels[..., None]
     return np.ascontiguousarray(_with_channels(pixels, channels))
+
+
+def decode_jpegs(
+    contents: Sequence[bytes],
+    channels: int,
+    ratio: int = 1,
+    truncated: bool = False,
+    fast: bool = True,
+    fancy: bool = True,
+) -> Array | list[Array]:
+    """As `decode_jpeg` of each: [n, height, width, channels] where they are of one size and plain.
+
+    Raises what `decode_jpeg` raises of one of them, and ValueError: they are no JPEGs, or take too much memory together.
+    """
+    if not all(content.startswith(_JPEG) for content in contents):
+        raise ValueError("not all are JPEGs")
+    if channels in (0, 1, 3) and not truncated:
+        alike = plain_jpeg.decoded_together(pillow(), contents, channels, ratio, fast, fancy)
+        if alike is not None:
+            return alike
+    return [decode_jpeg(each, channels, ratio, truncated, fast, fancy) for each in contents]
 
 
 def jpeg_shape(content: bytes) -> list[int]:

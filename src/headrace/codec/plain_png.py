@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -37,9 +38,14 @@ _LARGEST: Final = 1 << 24  # bytes of all rows: larger ones are there three time
 _HEADER: Final = struct.Struct(">II5B")
 _CHUNK: Final = struct.Struct(">I4s")
 _CRC: Final = struct.Struct(">I")
+_BEFORE_HEADER: Final = _START + _CHUNK.pack(_HEADER.size, b"IHDR")
+_AFTER_HEADER: Final = len(_BEFORE_HEADER) + _HEADER.size + _CRC.size
+_END: Final = _CHUNK.pack(0, b"IEND") + _CRC.pack(zlib.crc32(b"IEND"))
 _ZLIB: Final = b"\x78\x01"
 _STORED: Final = struct.Struct("<BHH")
 _BLOCK: Final = (1 << 16) - 1
+_INFLATE: Final = type(zlib.decompressobj()).decompress
+_KEPT: Final = 5 << 10  # bytes for whose sum zlib does not let go of the interpreter
 
 
 class _Kind(NamedTuple):
@@ -50,18 +56,26 @@ class _Kind(NamedTuple):
     height: int
 
 
+class _Plain(NamedTuple):
+    """A plain picture.  size: of its rows, each behind the number of its filter, when they are inflated."""
+
+    kind: _Kind
+    compressed: bytes
+    size: int
+
+
 def decoded(image: Any, content: bytes, depth: int = 8) -> Array | None:
     """[height, width, channels] uint8, or uint16 for a depth of 16; None if it is not plain, or of another depth.
 
     image: the module PIL.Image.
     """
-    plain = _plain(image, content, depth)
-    if plain is None:
+    plain = _plain(image, content, depth, _most())
+    rows = None if plain is None else _inflated([plain])[0]
+    if plain is None or rows is None:
         return None
-    kind, rows = plain
     if depth == 16:
-        return _of_planes(image, kind, rows)
-    pixels = _unfiltered(image, kind, [rows])
+        return _of_planes(image, plain.kind, rows)
+    pixels = _unfiltered(image, plain.kind, [rows])
     return None if pixels is None else pixels[0]
 
 
@@ -69,21 +83,22 @@ def decoded_together(image: Any, contents: Sequence[bytes]) -> list[tuple[list[i
     """As `decoded` of each, 8 bits deep: pictures that are alike, uint8 [n, height, width, channels], and their places
     among all.  Those that are not plain are missing.
 
+    The interpreter is let go of where there is much to do, and else kept: threads that took it from each other for
+    every few lines would need three times as long for these.
     Raises ValueError: they are large, and take too much memory together.
     """
+    most = _most()
+    looked_at = [_plain(image, content, 8, most) for content in contents]
+    plain = {at: each for at, each in enumerate(looked_at) if each is not None}
+    size = sum(each.size for each in plain.values())
+    if size > _LARGEST:
+        raise ValueError(f"the pictures take {size} bytes together, more than {_LARGEST}")
     alike: dict[_Kind, tuple[list[int], list[bytes]]] = {}
-    size = 0
-    for at, content in enumerate(contents):
-        plain = _plain(image, content, 8)
-        if plain is None:
-            continue
-        kind, rows = plain
-        size += len(rows)
-        if size > _LARGEST:
-            raise ValueError(f"the pictures take more than {_LARGEST} bytes together")
-        places, all_rows = alike.setdefault(kind, ([], []))
-        places.append(at)
-        all_rows.append(rows)
+    for (at, each), rows in zip(plain.items(), _inflated(list(plain.values())), strict=True):
+        if rows is not None:
+            places, all_rows = alike.setdefault(each.kind, ([], []))
+            places.append(at)
+            all_rows.append(rows)
     found = []
     for kind, (places, all_rows) in alike.items():
         pixels = _unfiltered(image, kind, all_rows)
@@ -92,30 +107,52 @@ def decoded_together(image: Any, contents: Sequence[bytes]) -> list[tuple[list[i
     return found
 
 
-def _plain(image: Any, content: bytes, depth: int) -> tuple[_Kind, bytes] | None:
-    """What it is, and its rows, each behind the number of its filter; None if it is not plain, or of another depth."""
-    chunks = _chunks(content)
-    if chunks is None:
+def _plain(image: Any, content: bytes, depth: int, most: int) -> _Plain | None:
+    """None if it is not plain, or of another depth.  most: bytes of its rows."""
+    kind = _kind(content[:_AFTER_HEADER], depth)
+    if kind is None:
         return None
-    header, compressed = chunks
+    size = kind.height * (1 + kind.width * len(kind.mode) * depth // 8)
+    limit = image.MAX_IMAGE_PIXELS
+    if size > most or (limit and kind.width * kind.height > limit):
+        return None
+    compressed = _compressed(content)
+    return None if compressed is None else _Plain(kind, compressed, size)
+
+
+@lru_cache(maxsize=64)
+def _kind(start: bytes, depth: int) -> _Kind | None:
+    """Of what a PNG begins with, its header; None if it is none, or that of a picture that is not plain."""
+    if len(start) < _AFTER_HEADER or not start.startswith(_BEFORE_HEADER):
+        return None
+    header = start[len(_BEFORE_HEADER) : -_CRC.size]
+    if zlib.crc32(header, zlib.crc32(b"IHDR")) != _CRC.unpack(start[-_CRC.size :])[0]:
+        return None
     width, height, bits, colour, compression, filtering, interlaced = _HEADER.unpack(header)
     mode = _MODES.get(colour)
     if bits != depth or mode is None or compression or filtering or interlaced:
         return None
-    row = width * len(mode) * depth // 8
-    size = height * (1 + row)
-    limit = image.MAX_IMAGE_PIXELS
-    most = min(_LARGEST, EXPANDED_BYTES.value())
-    if not row or not height or size > most or (limit and width * height > limit):
-        return None
-    inflate = zlib.decompressobj()
+    return _Kind(mode, width, height) if width and height else None
+
+
+def _most() -> int:
+    """Bytes of rows that are inflated at once."""
+    return min(_LARGEST, EXPANDED_BYTES.value())
+
+
+def _inflated(pictures: Sequence[_Plain]) -> list[bytes | None]:
+    """The rows of each, each behind the number of its filter; None if they are too few, too many or broken."""
+    streams = [zlib.decompressobj() for _ in pictures]
     try:
-        rows = inflate.decompress(compressed, size + 1)
+        found = list(
+            map(_INFLATE, streams, [p.compressed for p in pictures], [p.size + 1 for p in pictures])
+        )
     except zlib.error:
-        return None
-    if len(rows) != size or not inflate.eof or inflate.unused_data:
-        return None
-    return _Kind(mode, width, height), rows
+        return [None] if len(pictures) == 1 else [_inflated([each])[0] for each in pictures]
+    return [
+        rows if len(rows) == each.size and stream.eof and not stream.unused_data else None
+        for rows, each, stream in zip(found, pictures, streams, strict=True)
+    ]
 
 
 def _unfiltered(image: Any, kind: _Kind, pictures: Sequence[bytes]) -> Array | None:
@@ -182,27 +219,32 @@ def encoded(pixels: Array, level: int = -1) -> bytes:
     )
 
 
-def _chunks(content: bytes) -> tuple[bytes, bytes] | None:
-    """The header and all IDATs; None unless the chunks are sound, few in kind, and end with the content."""
-    if not content.startswith(_START):
+def _compressed(content: bytes) -> bytes | None:
+    """What its IDATs hold; None unless the chunks behind the header are sound, few in kind, and end with the content."""
+    if not content.endswith(_END):
         return None
-    at, end = len(_START), len(content)
-    header, data = b"", []
-    while at + 12 <= end:
+    at, end = _AFTER_HEADER, len(content) - len(_END)
+    data: list[bytes] = []
+    while at < end:
         size, kind = _CHUNK.unpack_from(content, at)
-        after = at + 8 + size
-        if after + 4 > end:
+        start, after = at + 8, at + 8 + size
+        if after + 4 > end or _sum(content, at + 4, after) != _CRC.unpack_from(content, after)[0]:
             return None
-        checked = content[at + 4 : after]
-        if zlib.crc32(checked) != _CRC.unpack_from(content, after)[0]:
+        if kind == b"IDAT":
+            data.append(content[start:after])
+        elif data or _SIZES.get(kind) != size:
             return None
         at = after + 4
-        if kind == b"IDAT" and header:
-            data.append(checked[4:])
-        elif kind == b"IHDR" and not header and size == _HEADER.size:
-            header = checked[4:]
-        elif kind == b"IEND" and not size and data:
-            return (header, b"".join(data)) if at == end else None
-        elif data or not header or _SIZES.get(kind) != size:
-            return None
-    return None
+    if not data:
+        return None
+    return data[0] if len(data) == 1 else b"".join(data)
+
+
+def _sum(content: bytes, at: int, end: int) -> int:
+    """The checksum.  Short pieces are not worth letting go of the interpreter, for which another thread may wait."""
+    if end - at > 8 * _KEPT:
+        return zlib.crc32(content[at:end])
+    found = 0
+    for start in range(at, end, _KEPT):
+        found = zlib.crc32(content[start : min(start + _KEPT, end)], found)
+    return found

@@ -9,6 +9,7 @@ Called by: plan.batch_dequeuer, plan.functions.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, returns_value
 from headrace.plan.rules.batching_rules import Node, batched
+from headrace.plan.rules.resized_casts import uncast
 from headrace.plan.wanted import Wanted
 from headrace.run.queues.column_work import Column, Work, as_column
 
@@ -35,9 +37,12 @@ class ColumnCompiler:
     long: whether one of them takes long.
     """
 
-    def __init__(self, may_take_long: bool = False) -> None:
-        """may_take_long: nodes of the trait TOGETHER may be added, too."""
+    def __init__(
+        self, may_take_long: bool = False, uncast: AbstractSet[Tensor] = frozenset()
+    ) -> None:
+        """may_take_long: nodes of the trait TOGETHER may be added, too.  uncast: see `plan.rules.resized_casts`."""
         self.long = False
+        self._uncast = uncast
         self._may_take_long = may_take_long
         self.template: list[Any] = [None]
         self.register: dict[Tensor, int] = {}
@@ -104,7 +109,11 @@ class ColumnCompiler:
             kernel = None
             if together is None:
                 raise Unknown
-        if check.enabled:
+        if op.outputs[0] in self._uncast and op.inputs[0] not in self._uncast:
+            self.register[op.outputs[0]] = inputs[0]
+            self.columns.update(op.outputs if rows[0] else ())
+            return
+        if check.enabled and self._uncast.isdisjoint(op.outputs):
             kernel = kernel and check.checked_kernel(kernel, op, single)
             together = together and check.checked_rows(together, op, single)
         outputs = tuple(self.new_register(tensor) for tensor in op.outputs)
@@ -159,7 +168,7 @@ def column_function(wanted: Wanted, varying: int) -> ColumnFunction | None:
     """The function for many elements, of which the first `varying` arguments vary; None if it is not run so."""
     if any(wanted.pruned.controls.get(op) for op in wanted.pruned.ops):
         return None
-    compiler = ColumnCompiler(may_take_long=True)
+    compiler = ColumnCompiler(True, uncast(wanted.pruned.ops, wanted.fetches))
     arguments = [compiler.new_register(tensor) for tensor in wanted.feeds]
     compiler.columns.update(wanted.feeds[:varying])
     fed = {tensor.op for tensor in wanted.feeds}

@@ -313,9 +313,7 @@ def drained_until(stage: Stage, most: Iterator[int], taken: int) -> tuple[list[A
 # -- several calls at a time ----------------------------------------------------------------------
 
 
-def parallel(
-    values: list[int], calls: int, in_order: bool = True, kind: str = "waits"
-) -> Dataset:
+def parallel(values: list[int], calls: int, in_order: bool = True, kind: str = "waits") -> Dataset:
     function = Python(doubled, kind)
     return over(
         numbers(values), lambda run, s: ParallelMap(run, s, function, calls, in_order=in_order)
@@ -337,9 +335,7 @@ def test_calls_side_by_side_give_what_map_gives(
 
 
 @pytest.mark.parametrize("kind", ["waits", "groups"])
-@given(
-    values=some_values, calls=st.integers(1, 5), sizes=some_sizes, taken=st.integers(0, 9)
-)
+@given(values=some_values, calls=st.integers(1, 5), sizes=some_sizes, taken=st.integers(0, 9))
 def test_elements_whose_calls_were_under_way_come_after_the_position(
     kind: str, values: list[int], calls: int, sizes: list[int], taken: int
 ) -> None:

@@ -7,7 +7,6 @@ python/ops/image_ops_impl.py; GraphDefs as 2.21, whose decoding ops take any of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,10 @@ from headrace.base.shapes import Shape, text
 from headrace.base.traits import LETS_OTHERS_RUN, TOGETHER
 from headrace.codec import images
 from headrace.graph.names import name_scope
-from headrace.graph.operation import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops.string.byte_strings import substr
-from headrace.run.queues.column_work import Column, OneByOne
 
 __all__ = [
     "decode_and_crop_jpeg",
@@ -65,13 +62,13 @@ def _image_shape(c: ShapeContext) -> Shape:
     return (None, None, channels or None)
 
 
-def _checked_channels(channels: int, allowed: tuple[int, ...]) -> None:
+def checked_channels(channels: int, allowed: tuple[int, ...]) -> None:
     if channels not in allowed:
         raise errors.invalid_argument(f"channels must be one of {list(allowed)}, and is {channels}")
 
 
 _ANY = ("PNG", "JPEG", "GIF", "BMP")
-_PNG_CHANNELS = (0, 1, 2, 3, 4)
+PNG_CHANNELS = (0, 1, 2, 3, 4)
 
 
 def _any_image(
@@ -136,22 +133,8 @@ def _still(pixels: Array) -> Array:
 )
 def decode_png_op(xp: Any, contents: Array, *, channels: int, dtype: DType) -> Array:
     """contents []; image [height, width, channels].  Raises InvalidArgument, Unimplemented."""
-    _checked_channels(channels, _PNG_CHANNELS)
+    checked_channels(channels, PNG_CHANNELS)
     return _still(_any_image(_content(contents), channels, dtype))
-
-
-def decode_png_rows(op: Operation) -> Callable[[Array], Column]:
-    """The kernel of a DecodePng, for all contents [n]: see plan.rules.batching_rules.  Raises OneByOne."""
-    channels, wide = op.attrs["channels"], op.attrs["dtype"] is not dtypes.uint8
-
-    def decode(contents: Array) -> Column:
-        try:
-            _checked_channels(channels, _PNG_CHANNELS)
-            return images.decode_pngs(list(map(bytes, contents)), channels, wide)
-        except (errors.OpError, ValueError) as error:
-            raise OneByOne from error
-
-    return decode
 
 
 def decode_png(
@@ -164,7 +147,7 @@ def decode_png(
     return made
 
 
-def _checked_jpeg(ratio: int, truncated: bool, fancy: bool, dct_method: bytes) -> dict[str, Any]:
+def checked_jpeg(ratio: int, truncated: bool, fancy: bool, dct_method: bytes) -> dict[str, Any]:
     """What `images.decode_jpeg` takes.  Raises InvalidArgument."""
     if ratio not in (1, 2, 4, 8):
         raise errors.invalid_argument(f"ratio must be 1, 2, 4, or 8, got {ratio}")
@@ -182,7 +165,7 @@ def _checked_jpeg(ratio: int, truncated: bool, fancy: bool, dct_method: bytes) -
     outputs="image: uint8",
     attrs=_JPEG,
     shape=_image_shape,
-    traits={LETS_OTHERS_RUN},
+    traits={LETS_OTHERS_RUN, TOGETHER},
     differentiable=False,
 )
 def decode_jpeg_op(
@@ -196,8 +179,8 @@ def decode_jpeg_op(
     dct_method: bytes,
 ) -> Array:
     """contents []; image [height, width, channels].  Raises InvalidArgument, Unimplemented."""
-    _checked_channels(channels, (0, 1, 3, 4))
-    jpeg = _checked_jpeg(ratio, try_recover_truncated, fancy_upscaling, dct_method)
+    checked_channels(channels, (0, 1, 3, 4))
+    jpeg = checked_jpeg(ratio, try_recover_truncated, fancy_upscaling, dct_method)
     return _still(_any_image(_content(contents), channels, dtypes.uint8, **jpeg))
 
 
@@ -266,8 +249,8 @@ def decode_and_crop_jpeg_op(
         raise errors.invalid_argument(
             f"crop_size must have four elements {text(crop_window.shape)}: y, x, height and width"
         )
-    _checked_channels(channels, (0, 1, 3))
-    jpeg = _checked_jpeg(ratio, try_recover_truncated, fancy_upscaling, dct_method)
+    checked_channels(channels, (0, 1, 3))
+    jpeg = checked_jpeg(ratio, try_recover_truncated, fancy_upscaling, dct_method)
     pixels = images.decode_jpeg(_content(contents), channels, **jpeg)
     y, x, height, width = (int(each) for each in crop_window)
     if (
@@ -341,7 +324,7 @@ def decode_gif(xp: Any, contents: Array) -> Array:
 )
 def decode_bmp_op(xp: Any, contents: Array, *, channels: int) -> Array:
     """contents []; image [height, width, channels].  Raises InvalidArgument, Unimplemented."""
-    _checked_channels(channels, (0, 1, 3, 4))
+    checked_channels(channels, (0, 1, 3, 4))
     return _any_image(_content(contents), channels, dtypes.uint8, ("BMP",))
 
 
@@ -372,7 +355,7 @@ def decode_image_op(
 
     Raises InvalidArgument, Unimplemented.
     """
-    _checked_channels(channels, (0, 1, 3, 4))
+    checked_channels(channels, (0, 1, 3, 4))
     pixels = _any_image(_content(contents), channels, dtype, _ANY)
     return pixels if expand_animations or pixels.ndim == 3 else pixels[0]
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from headrace.base.traits import ELEMENTWISE
 from headrace.graph.graph import Operation
+from headrace.ops._kernels.pictures import decode_rows
 from headrace.ops.array.slicing import strided_slice_rows
-from headrace.ops.image.codecs import decode_png_rows
 from headrace.ops.io.csv import decode_csv_rows
 from headrace.ops.io.examples import parse_example_rows
 
@@ -210,10 +210,10 @@ def _chosen(node: Node) -> Batched | None:
     return node.kernel if all(node.rows) and same else None
 
 
-def _png(node: Node) -> Batched | None:
+def _pictures(node: Node) -> Batched | None:
     if not _first_only(node) or node.ranks[0] != 0:
         return None
-    return decode_png_rows(node.op)
+    return decode_rows(node.op)
 
 
 def _resized(node: Node) -> Batched | None:
@@ -243,7 +243,8 @@ _RULES: dict[str, Rule] = {
     "Cast": _cast,
     "ConcatV2": _concatenated,
     "DecodeCSV": _csv,
-    "DecodePng": _png,
+    "DecodeJpeg": _pictures,
+    "DecodePng": _pictures,
     "ExpandDims": _expanded,
     "OneHot": _hot,
     "Pack": _packed,
