@@ -148,11 +148,13 @@ def test_pictures_are_decoded_and_resized_together(
     contents = strings([picture(seed, *size) for seed, size in enumerate(sizes)])
     function = planned([contents], loaded)
     together = function.by_columns(1)
-    assert together is not None and together.long
+    assert together is not None
+    assert together.long
     (found,) = together([contents], len(contents))
     for at, mine in enumerate(found):
         (alone,) = function([contents[at : at + 1].reshape(())], StepState(runtime, Scope()))
-        assert mine.tobytes() == alone.tobytes() and mine.shape == alone.shape
+        assert mine.tobytes() == alone.tobytes()
+        assert mine.shape == alone.shape
 
 
 @pytest.mark.parametrize("odd", [b"no picture", b"\xff\xd8\xff\xd9", picture(0, 3, 3, 3)[:-40]])
@@ -166,4 +168,5 @@ def test_pictures_of_which_one_is_odd_are_for_one_by_one(odd: bytes) -> None:
 
 def test_a_function_of_short_work_takes_not_long() -> None:
     together = planned([NUMBERS], lambda n: n + 1).by_columns(1)
-    assert together is not None and not together.long
+    assert together is not None
+    assert not together.long

@@ -20,6 +20,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.limits import EXPANDED_BYTES, Growth
 from headrace.codec import plain_jpeg, plain_png
+from headrace.codec.plain_png import Share, one_by_one
 
 Array = np.ndarray[Any, Any]
 
@@ -122,15 +123,22 @@ def decode_png(content: bytes, channels: int, wide: bool) -> Array:
     return np.ascontiguousarray(_as_wanted(pixels, channels, wide))
 
 
-def decode_pngs(contents: Sequence[bytes], channels: int, wide: bool) -> Array | list[Array]:
+def decode_pngs(
+    contents: Sequence[bytes],
+    channels: int,
+    wide: bool,
+    share: Share = one_by_one,
+    threads: int = 1,
+) -> Array | list[Array]:
     """As `decode_png` of each: [n, height, width, channels] where they are of one size.
 
+    share, threads: see `plain_png.decoded_together`.
     Raises what `decode_png` raises of one of them, and ValueError: they are no PNGs, or take too much memory together.
     """
     if not all(content.startswith(_PNG) for content in contents):
         raise ValueError("not all are PNGs")
     found: list[Array | None] = [None] * len(contents)
-    for places, alike in plain_png.decoded_together(pillow(), contents):
+    for places, alike in plain_png.decoded_together(pillow(), contents, share, threads):
         pixels = _as_wanted(alike, channels, wide)
         if len(places) == len(contents):
             return pixels
@@ -237,15 +245,16 @@ def decode_jpegs(
     truncated: bool = False,
     fast: bool = True,
     fancy: bool = True,
+    share: Share = one_by_one,
 ) -> Array | list[Array]:
     """As `decode_jpeg` of each: [n, height, width, channels] where they are of one size and plain.
 
-    Raises what `decode_jpeg` raises of one of them, and ValueError: they are no JPEGs, or take too much memory together.
+    Raises what `decode_jpeg` raises of one of them, and ValueError: no JPEG, or too much memory.
     """
     if not all(content.startswith(_JPEG) for content in contents):
         raise ValueError("not all are JPEGs")
     if channels in (0, 1, 3) and not truncated:
-        alike = plain_jpeg.decoded_together(pillow(), contents, channels, ratio, fast, fancy)
+        alike = plain_jpeg.decoded_together(pillow(), contents, channels, ratio, fast, fancy, share)
         if alike is not None:
             return alike
     return [decode_jpeg(each, channels, ratio, truncated, fast, fancy) for each in contents]

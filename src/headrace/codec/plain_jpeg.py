@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.base.limits import EXPANDED_BYTES
+from headrace.codec.plain_png import Share, one_by_one
 
 Array = np.ndarray[Any, Any]
 
@@ -58,9 +59,11 @@ def decoded_together(
     ratio: int = 1,
     fast: bool = True,
     fancy: bool = True,
+    share: Share = one_by_one,
 ) -> Array | None:
     """As `decoded` of each, [n, height, width, 1 or 3]; None if one is not plain, or is not as large as the others.
 
+    share: see `plain_png`.
     Raises ValueError: they are large, and take too much memory together.
     """
     shapes = {_shape(image, content, channels, ratio) for content in contents}
@@ -70,10 +73,14 @@ def decoded_together(
     if math.prod(shape) * len(contents) > _LARGEST:
         raise ValueError(f"the pictures take more than {_LARGEST} bytes together")
     made: Array = np.empty((len(contents), *shape), np.uint8)
-    for at, content in enumerate(contents):
-        if _into(made[at], content, shape, ratio, fast, fancy) is None:
-            return None
-    return made
+    broken: list[int] = []
+
+    def one(at: int) -> None:
+        if _into(made[at], contents[at], shape, ratio, fast, fancy) is None:
+            broken.append(at)
+
+    share(one, range(len(contents)))
+    return None if broken else made
 
 
 def _shape(image: Any, content: bytes, channels: int, ratio: int) -> tuple[int, int, int] | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -26,6 +26,8 @@ import numpy as np
 from headrace.base.limits import EXPANDED_BYTES
 
 Array = np.ndarray[Any, Any]
+Share = Callable[[Callable[[Any], object], Iterable[Any]], None]
+"""As `run.exec.worker_pool.parallel_for`."""
 
 _START: Final = b"\x89PNG\r\n\x1a\n"
 _MODES: Final = {0: "L", 2: "RGB", 4: "LA", 6: "RGBA"}
@@ -45,6 +47,7 @@ _ZLIB: Final = b"\x78\x01"
 _STORED: Final = struct.Struct("<BHH")
 _BLOCK: Final = (1 << 16) - 1
 _INFLATE: Final = type(zlib.decompressobj()).decompress
+_PART: Final = 4  # pictures: fewer are not worth asking a thread
 _KEPT: Final = 5 << 10  # bytes for whose sum zlib does not let go of the interpreter
 
 
@@ -55,6 +58,10 @@ class _Kind(NamedTuple):
     width: int
     height: int
 
+    def size(self, depth: int) -> int:
+        """Bytes of its rows, each behind the number of its filter."""
+        return self.height * (1 + self.width * len(self.mode) * depth // 8)
+
 
 class _Plain(NamedTuple):
     """A plain picture.  size: of its rows, each behind the number of its filter, when they are inflated."""
@@ -62,6 +69,12 @@ class _Plain(NamedTuple):
     kind: _Kind
     compressed: bytes
     size: int
+
+
+def one_by_one(function: Callable[[Any], object], parts: Iterable[Any]) -> None:
+    """A `Share`."""
+    for part in parts:
+        function(part)
 
 
 def decoded(image: Any, content: bytes, depth: int = 8) -> Array | None:
@@ -79,32 +92,64 @@ def decoded(image: Any, content: bytes, depth: int = 8) -> Array | None:
     return None if pixels is None else pixels[0]
 
 
-def decoded_together(image: Any, contents: Sequence[bytes]) -> list[tuple[list[int], Array]]:
+def decoded_together(
+    image: Any, contents: Sequence[bytes], share: Share = one_by_one, threads: int = 1
+) -> list[tuple[list[int], Array]]:
     """As `decoded` of each, 8 bits deep: pictures that are alike, uint8 [n, height, width, channels], and their places
     among all.  Those that are not plain are missing.
 
-    The interpreter is let go of where there is much to do, and else kept: threads that took it from each other for
-    every few lines would need three times as long for these.
+    share: calls a function for each of several parts, in so many `threads`.
     Raises ValueError: they are large, and take too much memory together.
     """
-    most = _most()
-    looked_at = [_plain(image, content, 8, most) for content in contents]
-    plain = {at: each for at, each in enumerate(looked_at) if each is not None}
-    size = sum(each.size for each in plain.values())
+    alike: dict[_Kind, list[int]] = {}
+    size = 0
+    for at, content in enumerate(contents):
+        kind = _kind(content[:_AFTER_HEADER], 8)
+        if kind is not None:
+            alike.setdefault(kind, []).append(at)
+            size += kind.size(8)
     if size > _LARGEST:
         raise ValueError(f"the pictures take {size} bytes together, more than {_LARGEST}")
-    alike: dict[_Kind, tuple[list[int], list[bytes]]] = {}
-    for (at, each), rows in zip(plain.items(), _inflated(list(plain.values())), strict=True):
-        if rows is not None:
-            places, all_rows = alike.setdefault(each.kind, ([], []))
-            places.append(at)
-            all_rows.append(rows)
     found = []
-    for kind, (places, all_rows) in alike.items():
-        pixels = _unfiltered(image, kind, all_rows)
-        if pixels is not None:
+    for kind, places in alike.items():
+        pixels = np.empty((len(places), kind.height, kind.width, len(kind.mode)), np.uint8)
+        good = np.zeros(len(places), bool)
+        each = max(_PART, -(-len(places) // max(threads, 1)))
+        parts = [slice(at, at + each) for at in range(0, len(places), each)]
+
+        def some(
+            part: slice,
+            kind: _Kind = kind,
+            places: list[int] = places,
+            pixels: Array = pixels,
+            good: Array = good,
+        ) -> None:
+            made = _of_kind(image, kind, [contents[at] for at in places[part]])
+            if made is not None:
+                pixels[part], good[part] = made, True
+
+        share(some, parts)
+        if good.all():
             found.append((places, pixels))
+        elif good.any():
+            wanted = np.flatnonzero(good).tolist()
+            found.append(([places[at] for at in wanted], pixels[good]))
     return found
+
+
+def _of_kind(image: Any, kind: _Kind, contents: Sequence[bytes]) -> Array | None:
+    """Of pictures whose headers say that they are alike; None if one is broken, or not plain after all.
+
+    The interpreter is let go of where there is much to do, and else kept: threads that took it from each other for
+    every few lines would take longer than one.
+    """
+    most = _most()
+    plain = [_plain(image, content, 8, most) for content in contents]
+    pictures = [each for each in plain if each is not None]
+    if len(pictures) < len(contents):
+        return None
+    rows = [each for each in _inflated(pictures) if each is not None]
+    return _unfiltered(image, kind, rows) if len(rows) == len(contents) else None
 
 
 def _plain(image: Any, content: bytes, depth: int, most: int) -> _Plain | None:
@@ -112,7 +157,7 @@ def _plain(image: Any, content: bytes, depth: int, most: int) -> _Plain | None:
     kind = _kind(content[:_AFTER_HEADER], depth)
     if kind is None:
         return None
-    size = kind.height * (1 + kind.width * len(kind.mode) * depth // 8)
+    size = kind.size(depth)
     limit = image.MAX_IMAGE_PIXELS
     if size > most or (limit and kind.width * kind.height > limit):
         return None
@@ -220,7 +265,7 @@ def encoded(pixels: Array, level: int = -1) -> bytes:
 
 
 def _compressed(content: bytes) -> bytes | None:
-    """What its IDATs hold; None unless the chunks behind the header are sound, few in kind, and end with the content."""
+    """What its IDATs hold; None unless the chunks behind the header are sound, few in kind, and all there is."""
     if not content.endswith(_END):
         return None
     at, end = _AFTER_HEADER, len(content) - len(_END)

@@ -56,14 +56,14 @@ class Python(Function):
     """A function of numbers, in Python."""
 
     def __init__(self, call: Callable[..., Any], kind: str = "steady") -> None:
-        """kind: "steady", "columns" (of many elements at once), "groups" (the same, and takes long), "keeps", "waits" or
-        "lets others run".
+        """kind: "steady", "columns" (of many elements at once), "groups" (the same, and takes long), "keeps",
+        "waits" or "lets others run".
         """
         self.name = "python"
         self.remembering = {"Draw"} if kind == "keeps" else set()
         self.steady, self.waits = kind in ("steady", "columns", "groups"), kind == "waits"
         self._call, self._columns = call, kind == "columns"
-        self._groups = kind == "groups"
+        self._groups, self._groups_fail = kind == "groups", False
         self._runtime: Any = SimpleNamespace(workers=ALONE)
         self.lets_others_run = kind == "lets others run"
 
@@ -86,8 +86,8 @@ class Python(Function):
         found = self._call(*[each if isinstance(each, Dataset) else int(each) for each in element])
         return tuple(map(number, found if isinstance(found, tuple) else (found,)))
 
-    def many(self, chunk: Chunk) -> Chunk | None:
-        if not (self._columns or self._groups) or chunk.count == 1:
+    def many(self, chunk: Chunk, shared: bool = False) -> Chunk | None:
+        if not (self._columns or self._groups) or chunk.count == 1 or self._groups_fail:
             return None
         try:
             return Chunk.of([self.one(each, Scope()) for each in chunk.elements()])

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.base import errors
 from headrace.run.data import mapping
+from headrace.run.data.functions import Groups
 from headrace.run.data.mapping import Map, ParallelMap
 from headrace.run.data.stage import Iteration, Stage
 from headrace.run.exec.worker_pool import WorkerPool
@@ -50,37 +51,34 @@ def test_short_calls_are_shared_by_the_tasks_threads(
 class Counted(Python):
     """Of how many elements it is asked at once."""
 
-    def __init__(self) -> None:
-        super().__init__(lambda n: n * 2, "groups")
+    def __init__(self, call: Any = lambda n: n * 2) -> None:
+        super().__init__(call, "groups")
         self.counts: list[int] = []
 
-    def many(self, chunk: Any) -> Any:
+    def many(self, chunk: Any, shared: bool = False) -> Any:
         self.counts.append(chunk.count)
-        return super().many(chunk)
+        return super().many(chunk, shared)
 
 
-def test_a_parallel_map_gives_each_thread_a_group() -> None:
-    pool = WorkerPool(2)
-    function = Counted()
-    function._runtime = SimpleNamespace(workers=pool)
-    try:
-        run = Iteration()
-        stage = ParallelMap(run, numbers(list(range(21))).stage(run), function, 2)
-        stage.pull(1)  # which plans it
-        chunk = stage.pull(20)
-    finally:
-        pool.close()
-    assert chunk is not None
-    assert [int(value) for (value,) in chunk.elements()] == list(range(2, 42, 2))
-    assert function.counts == [10, 10]
-
-
-def test_groups_of_a_map_grow_as_long_as_they_take_little() -> None:
+@pytest.mark.parametrize("parallel", [False, True])
+def test_groups_grow_as_long_as_they_take_little(parallel: bool) -> None:
     function = Counted()
     run = Iteration()
-    stage = Map(run, numbers(list(range(100))).stage(run), function)
-    assert [int(v) for c in iter(lambda: stage.pull(40), None) for (v,) in c.elements()] == list(
-        range(0, 200, 2)
-    )
-    assert function.counts[:5] == [1, 2, 4, 8, 16]
-    assert max(function.counts) == 16
+    source = numbers(list(range(300))).stage(run)
+    stage = ParallelMap(run, source, function, 2) if parallel else Map(run, source, function)
+    found = [int(v) for chunk in iter(lambda: stage.pull(40), None) for (v,) in chunk.elements()]
+    assert found == list(range(0, 600, 2))
+    assert function.counts[:6] == [1, 2, 4, 8, 16, 32]
+    assert max(function.counts) == 40
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_groups_of_which_none_can_be_made_are_tried_no_more(parallel: bool) -> None:
+    function = Counted()
+    function._groups_fail = True
+    run = Iteration()
+    source = numbers(list(range(100))).stage(run)
+    stage = ParallelMap(run, source, function, 2) if parallel else Map(run, source, function)
+    found = [int(v) for chunk in iter(lambda: stage.pull(40), None) for (v,) in chunk.elements()]
+    assert found == list(range(0, 200, 2))
+    assert sum(count > 1 for count in function.counts) <= Groups.VAIN

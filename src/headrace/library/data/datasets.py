@@ -284,11 +284,12 @@ class Dataset(WithFunctions, OfElements):
         leaves = nest.flatten(self._structure)
         if any(leaf.shape.ndims == 0 for leaf in leaves):
             raise ValueError("Cannot unbatch an input with scalar components.")
-        counts = {shape.as_list()[0] for shape in flat_shapes(self._structure) if shape.ndims}
-        if len(counts - {None}) > 1:
+        first = [shape.as_list()[0] for shape in flat_shapes(self._structure) if shape.ndims]
+        counts = {count for count in first if count is not None}
+        if len(counts) > 1:
             raise ValueError(
                 "`unbatch()` is only supported for datasets of elements whose components have a matching leading "
-                f"dimension, and these have {sorted(counts - {None})} rows"
+                f"dimension, and these have {sorted(counts)} rows"
             )
         structure = nest.map_structure(lambda leaf: leaf.unbatched(), self._structure)
         return self._like("UnbatchDataset", structure=structure)

@@ -31,6 +31,7 @@ _KINDS_OF_BILINEAR = (
 )
 _CORNERS = "align_corners: bool = false; half_pixel_centers: bool = false"
 _PART_BYTES = 1 << 20  # of outputs that one thread makes at a time
+_LEAST_BYTES = 640 << 10  # as many calls for less have threads wait for the interpreter's lock
 
 
 def resized_shape(c: ShapeContext) -> Shape:
@@ -113,7 +114,8 @@ def _by_taps(images: Array, rows: Taps, columns: Taps, out: Any) -> Array:
 
 
 def _parts(made: Array) -> list[slice]:
-    return parts(len(made), made[:1].nbytes, _PART_BYTES)
+    each = made[:1].nbytes
+    return parts(len(made), each, _PART_BYTES, -(-_LEAST_BYTES // max(each, 1)))
 
 
 def _back(grads: Array, original: Array, rows: Taps, columns: Taps) -> Array:

@@ -55,7 +55,7 @@ def uncast(ops: Sequence[Operation], fetches: Collection[Tensor]) -> set[Tensor]
             users.setdefault(tensor, []).append(op)
     found: set[Tensor] = set()
     for op in reversed(ops):
-        if op.type == "Cast" and not _is_exact(op) or op.type not in ("Cast", *_VIEWS):
+        if op.type not in _VIEWS and not (op.type == "Cast" and _is_exact(op)):
             continue
         (made,) = op.outputs
         if made not in fetches and all(

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -26,12 +27,6 @@ from headrace.run.scope import Scope
 
 T = TypeVar("T")
 _Several = tuple[list[Element], errors.OpError | None]
-_Calls = Sequence[tuple[Element, Pending[Element]]]
-_Group = tuple[Chunk, Chunk | None]
-
-GROUP: Final = 16
-"""Elements that a function gets at once which takes long: more take no less each."""
-_GROUP_S: Final = 5e-3  # and so long
 
 next_step_id = itertools.count(1 << 62).__next__  # beyond those of sessions
 
@@ -112,7 +107,9 @@ class Function:
         except errors.OpError as error:
             call.settle_error(error)
 
-    def settle_all(self, calls: _Calls, scope: Scope, most: int) -> int:
+    def settle_all(
+        self, calls: Sequence[tuple[Element, Pending[Element]]], scope: Scope, most: int
+    ) -> int:
         """As `settle` for each, by this thread and the task's free ones, `most` in all; how many there were."""
         workers = self._runtime.workers
         threads = min(most, workers.size, len(calls))
@@ -124,27 +121,6 @@ class Function:
 
         workers.parallel_for(some, range(threads))
         return threads
-
-    def many_in_groups(self, chunk: Chunk, most: int) -> tuple[list[_Group], float]:
-        """As `many` of parts of a chunk, by this thread and the task's free ones, `most` in all; the parts in order, each
-        with what comes of it, and how long the threads have worked, s.
-        """
-        workers = self._runtime.workers
-        threads = max(1, min(most, workers.size))
-        size = min(GROUP, -(-chunk.count // threads))
-        parts = [chunk.part(at, at + size) for at in range(0, chunk.count, size)]
-        made: list[Chunk | None] = [None] * len(parts)
-        left = iter(enumerate(parts))
-        took_s: list[float] = []
-
-        def some(_: int) -> None:
-            began_s = time.thread_time()
-            for at, part in left:
-                made[at] = self.many(part)
-            took_s.append(time.thread_time() - began_s)
-
-        workers.parallel_for(some, range(min(threads, len(parts))))
-        return list(zip(parts, made, strict=True)), sum(took_s)
 
     def _note_origin(self, results: Element, element: Element) -> None:
         given = set(map(_dataset_in, element))
@@ -177,12 +153,16 @@ class Function:
                         return f"it waits in {node.name!r}: {info.kind} on {info.on}"
         return "it is running"
 
-    def many(self, chunk: Chunk) -> Chunk | None:
-        """Of all elements of a chunk; None: one by one, since one of them fails or their shapes are no columns."""
+    def many(self, chunk: Chunk, shared: bool = False) -> Chunk | None:
+        """Of all elements of a chunk; None: one by one, since one of them fails or their shapes are no columns.
+
+        shared: kernels may use the task's threads, as in a step.
+        """
         if self._together is None or chunk.count == 1:
             return None
         try:
-            columns = self._together([*chunk.columns, *self._captured], chunk.count)
+            with self._runtime.workers if shared else nullcontext():
+                columns = self._together([*chunk.columns, *self._captured], chunk.count)
         except Exception:  # whatever it was: who goes one by one will see it
             return None
         return Chunk([_uniform(column) for column in columns], chunk.count)
@@ -220,6 +200,40 @@ def _kept(value: Any) -> Any:
 
 def _uniform(column: Any) -> Any:
     return column_of(column) if isinstance(column, list) else column
+
+
+class Groups:
+    """How many elements at once a function gets that takes long (`Function.in_groups`), by what they took."""
+
+    MOST: Final = 64
+    MOST_S: Final = 1e-2
+    VAIN: Final = 4
+    """Groups in a row that could not be made; then there are no more."""
+
+    def __init__(self, function: Function, shared: bool = False) -> None:
+        """shared: see `Function.many`."""
+        self._function, self._shared = function, shared
+        self._left = self.VAIN if function.in_groups else 0
+        self.size = 1
+        self.each_s = 0.0
+
+    @property
+    def on(self) -> bool:
+        """Whether there are any."""
+        return self._left > 0
+
+    def many(self, chunk: Chunk) -> Chunk | None:
+        """See `Function.many`."""
+        began_s = time.thread_time()
+        found = self._function.many(chunk, self._shared)
+        self.each_s = (time.thread_time() - began_s) / chunk.count
+        fits = int(self.MOST_S / max(self.each_s, 1e-9))
+        self.size = max(1, min(self.MOST, 2 * self.size, fits))
+        if found is not None:
+            self._left = self.VAIN
+        elif chunk.count > 1:
+            self._left -= 1
+        return found
 
 
 class Calling:
@@ -370,12 +384,12 @@ class PerElement(Stage):
         self._rest: Chunk | None = None  # elements that were taken, and not done
         self.steady = function.steady
         self._ended = False
-        self._group = 1  # elements at a time, of a function that takes long
+        self._groups = Groups(self._function)
 
     def _taken(self, most: int) -> Chunk | None:
         """Elements to be done: at least one."""
-        if self._function.in_groups:
-            most = min(most, self._group)
+        if self._groups.on:
+            most = min(most, self._groups.size)
         rest = self._rest
         if rest is None:
             rest = self.inputs[0].pull(most if self.steady and not self._function.waits else 1)
@@ -386,14 +400,10 @@ class PerElement(Stage):
         return rest.part(0, most)
 
     def _together(self, chunk: Chunk) -> Chunk | None:
-        """As `Function.many`."""
-        if not self._function.in_groups:
-            return self._function.many(chunk)
-        began_s = time.thread_time()
-        found = self._function.many(chunk)
-        each_s = (time.thread_time() - began_s) / chunk.count
-        self._group = max(1, min(GROUP, 2 * self._group, int(_GROUP_S / max(each_s, 1e-9))))
-        return found
+        """See `Function.many`."""
+        if self._groups.on:
+            return self._groups.many(chunk)
+        return None if self._function.in_groups else self._function.many(chunk)
 
     def _done(self, count: int) -> None:
         """The first `count` of them are."""

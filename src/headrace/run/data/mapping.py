@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.run.data.chunks import Chunk, Element, joined
-from headrace.run.data.functions import END, Function, PerElement, SideBySide, no_end
+from headrace.run.data.functions import END, Function, Groups, PerElement, SideBySide, no_end
 from headrace.run.data.positions import failure_of, failure_tree
 from headrace.run.data.stage import Blocked, Iteration, Position, Stage
 from headrace.run.pending import Pending
@@ -27,7 +27,6 @@ _QUICK_S: Final = 3e-4
 _QUICK_IN_GROUPS_S: Final = 1e-3
 _SHARED_S: Final = 1e-4
 _CALLS_OF_MEAN: Final = 16
-_VAIN: Final = 4  # groups of which none was made: they are tried no more
 
 
 class Map(PerElement):
@@ -211,8 +210,7 @@ class ParallelMap(Stage):
     calls: how many.  One that takes less than `_QUICK_S` is called by whoever pulls: threads would take the
     interpreter's lock from each other more often than they go on (64 x 64 PNGs of 0.26 ms take 0.46 in two).  If it
     takes `_SHARED_S`, and others have the interpreter meanwhile, the task's threads share what is wanted at once.
-    What is made for many elements at once is made so, in groups that the task's threads share, if it takes less than
-    `_QUICK_IN_GROUPS_S`.
+    One that is made for many elements at once is so made where an element takes less than `_QUICK_IN_GROUPS_S`.
     """
 
     def __init__(
@@ -227,6 +225,7 @@ class ParallelMap(Stage):
         super().__init__(run, source)
         self._function = function.anew(run)
         self._calls = self._most = max(1, calls)
+        self._groups = Groups(self._function, calls > 1)
         self._begin = SideBySide(run, self._function, self._calls)
         self._keeps_count = keeps_count
         self._in_order = in_order
@@ -234,17 +233,15 @@ class ParallelMap(Stage):
         self._again: deque[Element] = deque()  # taken before the position was restored
         self._ended = False
         self._failure: errors.OpError | None = None  # of the source, behind what is under way
-        self._vain = 0  # pulls in a row without a group that could be made
         self._called = 0
         self._took_s = math.inf if function.waits else 0.0  # the mean of late
         self.steady = False
 
     def pull(self, most: int) -> Chunk | None:
         """See `Stage`."""
-        if most > 1 and self._groups:
-            together = self._made_in_groups(most)
-            if together is not None:
-                return together
+        together = self._made_together(most)
+        if together is not None:
+            return together
         self._begin_calls(most)
         made: list[Element] = []
         while self._under_way and len(made) < most:
@@ -274,59 +271,28 @@ class ParallelMap(Stage):
             raise errors.copied(failure)
         return None
 
-    def _begin_calls(self, most: int) -> None:
-        """As many as run at once, and as are wanted."""
-        self._most = most if self._quick else max(self._calls, most)
-        if self._is_shared:
-            self._call_together()
-            return
-        while len(self._under_way) < self._most:
-            element = self._again.popleft() if self._again else self._next()
-            if element is None:
-                return
-            call = self._called_here(element) if self._quick else self._begin.begin(element)
-            self._under_way.append((element, call))
+    def _made_together(self, most: int) -> Chunk | None:
+        """The results for the next elements; None where calls are to be looked at one by one.
 
-    @property
-    def _groups(self) -> bool:
-        """Whether elements are wanted in groups, now that a call has shown that the function can be planned."""
-        waiting = self._under_way or self._again or not self._called
-        return self._function.in_groups and self._quick and self._vain < _VAIN and not waiting
-
-    def _made_in_groups(self, most: int) -> Chunk | None:
-        """The results for the next elements; None where calls are to be looked at one by one, and those of what was taken
-        are under way then.
+        The calls of what was taken are under way then.
         """
-        chunk = self._several(most)
+        groups = self._groups
+        if not groups.on or most == 1 or groups.each_s > _QUICK_IN_GROUPS_S:
+            return None
+        chunk = None if self._under_way or self._again else self._several(min(most, groups.size))
         if chunk is None:
             return None
+        elements = [chunk.element(at) for at in range(chunk.count)]
         try:
-            groups, took_s = self._function.many_in_groups(chunk, self._calls)
-            self._note(took_s / chunk.count, chunk.count)
-            made = [found for _, found in groups if found is not None]
-            self._vain = 0 if made else self._vain + 1
-            if len(made) == len(groups):
-                return joined(made)
-            self._settle_apart(groups)
-        except BaseException:
-            self._again.extend(chunk.element(at) for at in range(chunk.count))
-            raise
-        return None
-
-    def _settle_apart(self, groups: Sequence[tuple[Chunk, Chunk | None]]) -> None:
-        """What was made of groups, and, of those that failed, what comes of each element."""
-        calls: list[tuple[Element, Pending[Element]]] = []
-        failed: list[tuple[Element, Pending[Element]]] = []
-        for part, found in groups:
-            each = [(part.element(at), Pending[Element]()) for at in range(part.count)]
-            calls += each
+            found = groups.many(chunk)
             if found is None:
-                failed += each
-                continue
-            for at, (_, call) in enumerate(each):
-                call.settle(found.element(at))
-        self._function.settle_all(failed, self.run.scope, self._calls)
-        self._under_way.extend(calls)
+                calls = [(element, Pending[Element]()) for element in elements]
+                self._function.settle_all(calls, self.run.scope, self._calls)
+                self._under_way.extend(calls)
+        except BaseException:
+            self._again.extend(elements)
+            raise
+        return found
 
     def _several(self, most: int) -> Chunk | None:
         """Elements of the source, `most` if it has so many now; None if it has none."""
@@ -343,6 +309,19 @@ class ParallelMap(Stage):
             self._again.extend(c.element(at) for c in held for at in range(c.count))
             raise
         return joined(held) if held else None
+
+    def _begin_calls(self, most: int) -> None:
+        """As many as run at once, and as are wanted."""
+        self._most = most if self._quick else max(self._calls, most)
+        if self._is_shared:
+            self._call_together()
+            return
+        while len(self._under_way) < self._most:
+            element = self._again.popleft() if self._again else self._next()
+            if element is None:
+                return
+            call = self._called_here(element) if self._quick else self._begin.begin(element)
+            self._under_way.append((element, call))
 
     @property
     def _is_shared(self) -> bool:
@@ -373,7 +352,7 @@ class ParallelMap(Stage):
 
     @property
     def _quick(self) -> bool:
-        return self._took_s < (_QUICK_IN_GROUPS_S if self._function.in_groups else _QUICK_S)
+        return self._took_s < _QUICK_S
 
     def _called_here(self, element: Element) -> Pending[Element]:
         """A call that is done."""
