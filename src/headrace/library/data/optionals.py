@@ -6,6 +6,7 @@ Source: TF 1.15 python/data/experimental/ops/{optional,iterator}_ops.py, for beh
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,15 @@ def _structure_of(value: Any) -> Any:
         return TensorLeaf(value.dtype, value.shape)
     if isinstance(value, SparseTensorValue) and isinstance(value.values, np.ndarray):
         return SparseLeaf(value.values.dtype, value.dense_shape)
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(v, (Tensor, np.ndarray)) for v in value)
+    ):
+        each = [TensorLeaf(one.dtype, one.shape) for one in value]
+        widest = reduce(lambda a, b: None if a is None else a.widest(b), each[1:], each[0])
+        if widest is not None:
+            return widest.batched(len(value))
     try:
         return spec_of(_leaf_value(value))
     except (TypeError, ValueError) as error:
@@ -114,7 +124,14 @@ def _leaf_value(value: Any, leaf: Any = None) -> Any:
         return SparseTensor.from_value(value)
     if isinstance(value, SparseTensor) or hasattr(value, "_variant_tensor"):
         return value
-    return convert(value, None if leaf is None else leaf.dtype)
+    if leaf is None:
+        return convert(value)
+    try:
+        return convert(value, leaf.dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Value {value!r:.100} is not convertible to a tensor with dtype {leaf.dtype!r} and shape {leaf.shape}"
+        ) from error
 
 
 def get_next_as_optional(iterator: Iterator) -> Optional:
