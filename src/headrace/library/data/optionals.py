@@ -6,7 +6,6 @@ Source: TF 1.15 python/data/experimental/ops/{optional,iterator}_ops.py, for beh
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
 from headrace.library.data.iterators import Iterator
 from headrace.library.data.structures import (
+    Leaf,
     SparseLeaf,
     TensorLeaf,
     element_of,
@@ -106,8 +106,9 @@ def _structure_of(value: Any) -> Any:
         and value
         and all(isinstance(v, (Tensor, np.ndarray)) for v in value)
     ):
-        each = [TensorLeaf(one.dtype, one.shape) for one in value]
-        widest = reduce(lambda a, b: None if a is None else a.widest(b), each[1:], each[0])
+        widest: Leaf | None = TensorLeaf(value[0].dtype, value[0].shape)
+        for one in value[1:]:
+            widest = None if widest is None else widest.widest(TensorLeaf(one.dtype, one.shape))
         if widest is not None:
             return widest.batched(len(value))
     try:
