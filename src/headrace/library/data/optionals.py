@@ -57,16 +57,14 @@ class Optional:
 
     def get_value(self, name: str | None = None) -> Any:
         """The element.  A step that runs it raises InvalidArgumentError if there is none."""
-        with (
-            name_scope(name, "OptionalGetValue", [self._variant_tensor]) as scope,
-            colocate_with(self._variant_tensor.op),
-        ):
-            flat = get("OptionalGetValue")(
-                self._variant_tensor,
-                output_types=flat_types(self._structure),
-                output_shapes=flat_shapes(self._structure),
-                name=scope,
-            )
+        with name_scope(name, "OptionalGetValue", [self._variant_tensor]) as scope:
+            with colocate_with(self._variant_tensor.op):
+                flat = get("OptionalGetValue")(
+                    self._variant_tensor,
+                    output_types=flat_types(self._structure),
+                    output_shapes=flat_shapes(self._structure),
+                    name=scope,
+                )
             return element_of(self._structure, flat)
 
     @staticmethod

@@ -155,8 +155,8 @@ class Iteration:
 class Stage:
     """The base of all: see the module header.
 
-    label: what people read.  place: see `Iteration`.  steady: nobody but its consumer can tell when it is pulled, or how
-    often.
+    label: what people read.  place: see `Iteration`.  steady: nobody but its consumer can tell when it is pulled, or
+    how often.
     """
 
     label = ""
