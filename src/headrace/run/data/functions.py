@@ -165,7 +165,9 @@ class Function:
                 columns = self._together([*chunk.columns, *self._captured], chunk.count)
         except Exception:  # whatever it was: who goes one by one will see it
             return None
-        return Chunk([_uniform(column) for column in columns], chunk.count)
+        made = [_uniform(column) for column in columns]
+        fresh = self.in_groups and _is_own(made, [*chunk.columns, *self._captured])
+        return Chunk(made, chunk.count, fresh)
 
 
 def _dataset_in(value: Any) -> Dataset | None:
@@ -198,6 +200,18 @@ def _kept(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
+def _is_own(made: Sequence[Any], given: Sequence[Any]) -> bool:
+    """Whether what was made of `given` are arrays that share memory with nothing."""
+    if not all(isinstance(each, np.ndarray) and each.flags.writeable for each in made):
+        return False
+    others = [each for each in given if isinstance(each, np.ndarray)]
+    return not any(
+        np.may_share_memory(each, other)
+        for at, each in enumerate(made)
+        for other in (*made[:at], *others)
+    )
+
+
 def _uniform(column: Any) -> Any:
     return column_of(column) if isinstance(column, list) else column
 
@@ -207,6 +221,7 @@ class Groups:
 
     MOST: Final = 64
     MOST_S: Final = 1e-2
+    QUICK_S: Final = 1e-3
     VAIN: Final = 4
     """Groups in a row that could not be made; then there are no more."""
 
@@ -215,19 +230,25 @@ class Groups:
         self._function, self._shared = function, shared
         self._left = self.VAIN if function.in_groups else 0
         self.size = 1
-        self.each_s = 0.0
+        self._slow = 0
 
     @property
     def on(self) -> bool:
         """Whether there are any."""
         return self._left > 0
 
+    @property
+    def quick(self) -> bool:
+        """Whether an element of late has not taken long; the first ones may have imported what they need."""
+        return self._slow < self.VAIN
+
     def many(self, chunk: Chunk) -> Chunk | None:
         """See `Function.many`."""
         began_s = time.thread_time()
         found = self._function.many(chunk, self._shared)
-        self.each_s = (time.thread_time() - began_s) / chunk.count
-        fits = int(self.MOST_S / max(self.each_s, 1e-9))
+        each_s = (time.thread_time() - began_s) / chunk.count
+        self._slow = self._slow + 1 if each_s > self.QUICK_S else 0
+        fits = int(self.MOST_S / max(each_s, 1e-9))
         self.size = max(1, min(self.MOST, 2 * self.size, fits))
         if found is not None:
             self._left = self.VAIN

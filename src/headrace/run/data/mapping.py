@@ -24,7 +24,6 @@ from headrace.run.data.stage import Blocked, Iteration, Position, Stage
 from headrace.run.pending import Pending
 
 _QUICK_S: Final = 3e-4
-_QUICK_IN_GROUPS_S: Final = 1e-3
 _SHARED_S: Final = 1e-4
 _CALLS_OF_MEAN: Final = 16
 
@@ -210,7 +209,7 @@ class ParallelMap(Stage):
     calls: how many.  One that takes less than `_QUICK_S` is called by whoever pulls: threads would take the
     interpreter's lock from each other more often than they go on (64 x 64 PNGs of 0.26 ms take 0.46 in two).  If it
     takes `_SHARED_S`, and others have the interpreter meanwhile, the task's threads share what is wanted at once.
-    One that is made for many elements at once is so made where an element takes less than `_QUICK_IN_GROUPS_S`.
+    One that is made for many elements at once is so made where an element takes less than `Groups.QUICK_S`.
     """
 
     def __init__(
@@ -239,10 +238,12 @@ class ParallelMap(Stage):
 
     def pull(self, most: int) -> Chunk | None:
         """See `Stage`."""
-        together = self._made_together(most)
+        grouped = most > 1 and self._groups.on and self._groups.quick
+        together = self._made_together(most) if grouped else None
         if together is not None:
             return together
-        self._begin_calls(most)
+        if not (grouped and self._under_way):  # no more one by one, so that groups can begin
+            self._begin_calls(most)
         made: list[Element] = []
         while self._under_way and len(made) < most:
             number = self._first_done()
@@ -277,8 +278,6 @@ class ParallelMap(Stage):
         The calls of what was taken are under way then.
         """
         groups = self._groups
-        if not groups.on or most == 1 or groups.each_s > _QUICK_IN_GROUPS_S:
-            return None
         chunk = None if self._under_way or self._again else self._several(min(most, groups.size))
         if chunk is None:
             return None
