@@ -81,3 +81,31 @@ def test_what_is_no_plain_jpeg_is_left_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert [plain_jpeg.decoded(Image, each) for each in wrong] == [None] * len(wrong)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1599)
     assert plain_jpeg.decoded(Image, content) is None
+
+
+def test_many_are_those_of_each() -> None:
+    alike = [jpeg("RGB", (17, 12), quality=quality) for quality in (50, 80, 95)]
+    for ratio in (1, 2):
+        found = images.decode_jpegs(alike, 0, ratio)
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_array_equal(found, [images.decode_jpeg(e, 0, ratio) for e in alike])
+    others = [*alike, jpeg("L", (17, 12)), jpeg("RGB", (5, 6))]
+    for mine, content in zip(images.decode_jpegs(others, 0), others, strict=True):
+        np.testing.assert_array_equal(mine, images.decode_jpeg(content, 0))
+
+
+def test_of_many_one_that_is_broken_fails_as_it_does_alone() -> None:
+    good = jpeg("RGB", (17, 12))
+    with pytest.raises(errors.InvalidArgumentError) as alone:
+        images.decode_jpeg(good[:60], 0)
+    with pytest.raises(errors.InvalidArgumentError) as found:
+        images.decode_jpegs([good, good[:60], good], 0)
+    assert found.value.message == alone.value.message
+    with pytest.raises(ValueError, match="JPEGs"):
+        images.decode_jpegs([good, b"no JPEG"], 0)
+
+
+def test_many_that_are_large_are_not_held_at_once() -> None:
+    large = jpeg("L", (2048, 2048))
+    with pytest.raises(ValueError, match="together"):
+        images.decode_jpegs([large] * 5, 0)

@@ -170,3 +170,89 @@ def test_a_bomb_is_not_inflated_whole() -> None:
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 1 << 20
+
+
+# -- many at once -----------------------------------------------------------------------------
+
+
+def together(contents: list[bytes]) -> list[Array]:
+    return list(images.decode_pngs(contents, 0, False))
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.integers(0, 99), st.integers(NONE, PAETH)), min_size=1, max_size=6),
+    st.sampled_from([1, 2, 3, 4]),
+)  # fmt: skip
+def test_a_filter_sees_nothing_of_the_picture_before(
+    drawn: list[tuple[int, int]], channels: int
+) -> None:
+    pictures = [
+        np.random.default_rng(seed).integers(0, 256, (3, 4, channels)).astype(np.uint8)
+        for seed, _ in drawn
+    ]
+    contents = [
+        png(pixels, [first, PAETH, AVERAGE])
+        for pixels, (_, first) in zip(pictures, drawn, strict=True)
+    ]
+    ((places, found),) = plain_png.decoded_together(images.pillow(), contents)
+    assert places == list(range(len(contents)))
+    np.testing.assert_array_equal(found, pictures)
+
+
+def test_pictures_of_many_kinds_come_in_their_order() -> None:
+    sizes = [(6, 5, 3), (6, 5, 4), (6, 5, 3), (2, 9, 1), (6, 5, 3)]
+    pictures = [random(*size) + np.uint8(n) for n, size in enumerate(sizes)]
+    contents = [png(each, [1 + n % 4]) for n, each in enumerate(pictures)]
+    contents.insert(1, png(PIXELS, KINDS, before=PALETTE))
+    found = together(contents)
+    wanted = [images.decode_png(each, 0, False) for each in contents]
+    assert [each.shape for each in found] == [each.shape for each in wanted]
+    for mine, alone in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(mine, alone)
+
+
+def test_rows_that_fill_several_blocks() -> None:
+    wide = random(2, 40_000, 3)
+    for mine in together([png(wide, [UP]), images.encode_png(wide, 1)]):
+        np.testing.assert_array_equal(mine, wide)
+
+
+@pytest.mark.parametrize("channels", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("there", [1, 2, 3, 4])
+@pytest.mark.parametrize("wide", [False, True])
+def test_channels_of_many_are_those_of_each(channels: int, there: int, wide: bool) -> None:
+    contents = [images.encode_png(random(4, 3, there) // n, -1) for n in (1, 2, 3)]
+    found = images.decode_pngs(contents, channels, wide)
+    alone = [images.decode_png(each, channels, wide) for each in contents]
+    assert found[0].dtype == alone[0].dtype
+    np.testing.assert_array_equal(found, alone)
+
+
+def test_one_that_is_broken_fails_as_it_does_alone() -> None:
+    good = png(PIXELS, KINDS)
+    broken = good[:-30] + b"?" + good[-29:]
+    with pytest.raises(errors.InvalidArgumentError) as alone:
+        images.decode_png(broken, 0, False)
+    with pytest.raises(errors.InvalidArgumentError) as found:
+        together([good, broken, good])
+    assert found.value.message == alone.value.message
+    assert [each.tolist() for each in together([good, png(PIXELS, [UP])])] == [PIXELS.tolist()] * 2
+
+
+def test_a_filter_that_there_is_not_leaves_the_others_as_they_are() -> None:
+    contents = [png(PIXELS, KINDS), png(PIXELS, [5])]
+    assert plain_png.decoded_together(images.pillow(), contents) == []
+    alone = outcome(contents[1])
+    if alone[0].endswith("Error"):
+        with pytest.raises(errors.InvalidArgumentError):
+            together(contents)
+
+
+def test_what_is_no_png_or_large_is_not_for_many() -> None:
+    with pytest.raises(ValueError, match="PNGs"):
+        together([png(PIXELS, KINDS), b"\xff\xd8\xff"])
+    large = images.encode_png(np.zeros((2048, 2048, 1), np.uint8), 1)
+    assert len(together([large] * 3)) == 3
+    with pytest.raises(ValueError, match="together"):
+        together([large] * 5)

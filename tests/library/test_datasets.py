@@ -221,3 +221,11 @@ def test_two_sessions_of_a_cluster_take_from_one_iterator() -> None:
             assert found == [[0, 1], [2, 3], [4, 5], [6, 7]]
             with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
                 second.run(element)
+
+
+def test_a_shuffled_dataset_in_two_places_has_one_order() -> None:
+    shuffled = Dataset.range(9).shuffle(9, seed=3)
+    first = everything(shuffled)
+    assert everything(shuffled.concatenate(shuffled)) == first * 2
+    assert everything(Dataset.zip((shuffled, shuffled.skip(0))).map(lambda a, b: a - b)) == [0] * 9
+    assert everything(shuffled.repeat(2))[9:] != first

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.base.traits import MAY_WAIT, PER_RECORD, STATEFUL
+from headrace.base.traits import MAY_WAIT, PER_RECORD, STATEFUL, TOGETHER
+from headrace.codec import images
 from headrace.graph.registry import OPS, OpSpec, specs
 from headrace.plan.binding import bound_kernel, returns_value
 from headrace.plan.rules import batching_rules as table
@@ -51,6 +52,14 @@ FEATURES = {
 }
 CSV = strings(b"1,a,2.5", b'-7,"b,""c""",', b"0,,1e-3", b" 5 ,d,inf", b"6,e,0x10")
 WORDS = strings(b"abcd", b"efgh", b"\x00\x01\x02\x03", b"\xff\xfe\xfd\xfc", b"0000")
+BYTES = np.random.default_rng(3).integers(0, 256, (ROWS, 2, 5, 4, 3)).astype(np.uint8)
+PNGS = strings(*[images.encode_png(picture[0], -1) for picture in BYTES])
+JPEGS = strings(
+    *[
+        images.encode_jpeg(np.tile(picture[0], (4, 4, 1)), 90, False, False, True, (72, 72), b"")
+        for picture in BYTES
+    ]
+)
 
 # op, rows, what is built of them
 CASES: list[tuple[str, Any, Build]] = [
@@ -59,6 +68,10 @@ CASES: list[tuple[str, Any, Build]] = [
     ("DecodeCSV", CSV, lambda x: tf.decode_csv(x, [[1], [""], [0.5]])),
     ("DecodeCSV", CSV, lambda x: tf.decode_csv(x, [[0.5]], select_cols=[2])),
     ("DecodeRaw", WORDS, lambda x: tf.decode_raw(x, tf.int16)),
+    ("DecodeJpeg", JPEGS, tf.image.decode_jpeg),
+    ("DecodeJpeg", JPEGS, lambda x: tf.image.decode_jpeg(x, 1, ratio=2, dct_method="INTEGER_ACCURATE")),
+    ("DecodePng", PNGS, tf.image.decode_png),
+    ("DecodePng", PNGS, lambda x: tf.image.decode_png(x, 1, tf.uint16)),
     ("ExpandDims", FLOATS, lambda x: tf.expand_dims(x, 1)),
     ("ExpandDims", NUMBERS, lambda x: tf.expand_dims(x, -1)),
     ("Pack", FLOATS, lambda x: tf.stack([x, np.ones((2, 3), np.float32), x], axis=-2)),
@@ -112,6 +125,11 @@ CASES: list[tuple[str, Any, Build]] = [
     ("SelectV2", BOOLS, lambda x: tf.where_v2(x, x, x)),
     ("Squeeze", FLOATS[..., None], lambda x: tf.squeeze(x, [-1])),
     ("Squeeze", FLOATS[:, None], tf.squeeze),
+    ("ResizeArea", BYTES, lambda x: tf.image.resize_area(x, [3, 3])),
+    ("ResizeBicubic", BYTES, lambda x: tf.image.resize_bicubic(x, [7, 3], half_pixel_centers=True)),
+    ("ResizeBilinear", BYTES, lambda x: tf.image.resize_bilinear(x, [3, 7])),
+    ("ResizeBilinear", BYTES, lambda x: tf.image.resize_bilinear(tf.cast(x, tf.float32), [2, 2])),
+    ("ResizeNearestNeighbor", BYTES, lambda x: tf.image.resize_nearest_neighbor(x, [7, 7])),
     ("StopGradient", FLOATS, tf.stop_gradient),
     ("StringLength", WORDS, tf.strings.length),
     ("StringLower", WORDS, tf.strings.lower),
@@ -203,10 +221,19 @@ def test_every_rule_has_a_case() -> None:
     assert others == {*ELEMENT_BY_ELEMENT}
 
 
-@pytest.mark.parametrize("spec", [spec for spec in specs() if PER_RECORD in spec.traits], ids=str)
+@pytest.mark.parametrize(
+    "spec",
+    [spec for spec in specs() if not spec.traits.isdisjoint({PER_RECORD, TOGETHER})],
+    ids=str,
+)
 def test_what_may_be_done_record_by_record_only_computes(spec: OpSpec) -> None:
     assert spec.traits.isdisjoint({STATEFUL, MAY_WAIT})
 
 
-def test_what_has_a_rule_may_be_done_record_by_record() -> None:
-    assert all(PER_RECORD in OPS[name].traits for name in table._RULES)
+def test_what_has_a_rule_may_be_done_record_by_record_or_is_made_for_many() -> None:
+    for name in table._RULES:
+        assert (PER_RECORD in OPS[name].traits) != (TOGETHER in OPS[name].traits)
+
+
+def test_what_is_made_for_many_has_a_rule() -> None:
+    assert {spec.name for spec in specs() if TOGETHER in spec.traits} <= set(table._RULES)

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.codec import images
 from headrace.graph.func_graph import FuncGraph
 from headrace.graph.registry import OPS
 from headrace.plan.compile import compile_program
 from headrace.plan.functions import StepFunction
 from headrace.run.exec.kernel import Runtime, StepState
+from headrace.run.queues.column_work import OneByOne
 from headrace.run.scope import Scope
 
 ROWS = 6
@@ -118,3 +120,53 @@ def test_a_function_that_only_computes_has_nothing_to_forget() -> None:
     function = planned([NUMBERS], lambda n: n + 1)
     assert not function.keeps
     assert function.anew() is function
+
+
+# -- what takes long --------------------------------------------------------------------------
+
+
+def picture(seed: int, *shape: int) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
+    return images.encode_png(pixels, -1)
+
+
+def strings(values: list[bytes]) -> Any:
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
+
+
+def loaded(content: Any) -> Any:
+    pixels = tf.cast(tf.image.decode_png(content, channels=3), tf.float32)
+    return tf.image.resize_bilinear(tf.expand_dims(pixels, 0), [4, 5])[0] / 255.0
+
+
+@pytest.mark.parametrize("sizes", [[(6, 7, 3)] * 5, [(6, 7, 3), (6, 7, 1), (3, 3, 3), (6, 7, 3)]])
+def test_pictures_are_decoded_and_resized_together(
+    sizes: list[tuple[int, ...]], runtime: Runtime
+) -> None:
+    contents = strings([picture(seed, *size) for seed, size in enumerate(sizes)])
+    function = planned([contents], loaded)
+    together = function.by_columns(1)
+    assert together is not None
+    assert together.long
+    (found,) = together([contents], len(contents))
+    for at, mine in enumerate(found):
+        (alone,) = function([contents[at : at + 1].reshape(())], StepState(runtime, Scope()))
+        assert mine.tobytes() == alone.tobytes()
+        assert mine.shape == alone.shape
+
+
+@pytest.mark.parametrize("odd", [b"no picture", b"\xff\xd8\xff\xd9", picture(0, 3, 3, 3)[:-40]])
+def test_pictures_of_which_one_is_odd_are_for_one_by_one(odd: bytes) -> None:
+    contents = strings([picture(1, 3, 3, 3), odd])
+    together = planned([contents], loaded).by_columns(1)
+    assert together is not None
+    with pytest.raises(OneByOne):
+        together([contents], 2)
+
+
+def test_a_function_of_short_work_takes_not_long() -> None:
+    together = planned([NUMBERS], lambda n: n + 1).by_columns(1)
+    assert together is not None
+    assert not together.long

@@ -9,6 +9,7 @@ import pytest
 
 import headrace as tf
 from headrace.plan.explain import explaining
+from headrace.plan.rules.resized_casts import uncast
 from headrace.run.exec.kernel import Runtime
 from tests.plan.programs import together_and_apart
 
@@ -54,3 +55,36 @@ def test_a_size_that_is_refused_names_the_resize() -> None:
             session.run(resized, {picture: PICTURE[:1, :4, :4], size: [0, 9]})
     assert caught.value.op is not None
     assert caught.value.op.type == "ResizeBilinear"
+
+
+def resized(pixels: Any) -> Any:
+    return tf.image.resize_bilinear(tf.expand_dims(tf.identity(pixels), 0), [3, 3])
+
+
+def as_float(pixels: Any) -> Any:
+    return tf.cast(pixels, tf.float32)
+
+
+@pytest.mark.parametrize(
+    ("build", "kinds"),
+    [
+        (lambda x: [resized(as_float(x))], ["Cast", "Identity", "ExpandDims"]),
+        (
+            lambda x: [resized(tf.reshape(as_float(x), [2, 8, 1]))],
+            ["Cast", "Reshape", "Identity", "ExpandDims"],
+        ),
+        (lambda x: [resized(as_float(x)), resized(x)], ["Cast", "Identity", "ExpandDims"]),
+        (lambda x: (lambda cast: [resized(cast), cast])(as_float(x)), []),
+        (lambda x: (lambda cast: [resized(cast), cast + 1])(as_float(x)), []),
+        (lambda x: [resized(as_float(tf.cast(x, tf.int32)))], []),
+        (lambda x: [resized(tf.cast(x, tf.float64))], []),
+    ],
+    ids=["views", "views 2", "beside others", "wanted", "used", "32 bits", "doubles"],
+)
+def test_what_need_not_be_cast_in_a_function_of_many(build: Any, kinds: list[str]) -> None:
+    with tf.Graph().as_default() as graph:
+        pixels = tf.placeholder(tf.uint8, [4, 4, 1])
+        before = len(graph.get_operations())
+        fetched = build(pixels)
+        found = uncast(graph.get_operations()[before:], fetched)
+    assert sorted(tensor.op.type for tensor in found) == sorted(kinds)

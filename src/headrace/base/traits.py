@@ -60,6 +60,11 @@ LETS_OTHERS_RUN = Trait(
     "LETS_OTHERS_RUN",
     "nearly all that the kernel does is one call during which other threads have the interpreter",
 )
+TOGETHER = Trait(
+    "TOGETHER",
+    "takes long, depends on nothing but its inputs, and takes less for many elements at once, for most of which other "
+    "threads have the interpreter: how is said in `plan.rules.batching_rules`",
+)
 NEVER_FOLDED = Trait(
     "NEVER_FOLDED", "two runs are not one: never computed ahead of a step, nor merged with an equal"
 )

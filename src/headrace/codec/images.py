@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -20,12 +20,15 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.limits import EXPANDED_BYTES, Growth
 from headrace.codec import plain_jpeg, plain_png
+from headrace.codec.plain_png import Share, one_by_one
 
 Array = np.ndarray[Any, Any]
 
+_PNG: Final = b"\x89PNG\r\n"
+_JPEG: Final = b"\xff\xd8\xff"
 _FORMATS: Final = (
-    (b"\x89PNG\r\n", "PNG"),
-    (b"\xff\xd8\xff", "JPEG"),
+    (_PNG, "PNG"),
+    (_JPEG, "JPEG"),
     (b"GIF8", "GIF"),
     (b"BM", "BMP"),
 )
@@ -117,6 +120,38 @@ def decode_png(content: bytes, channels: int, wide: bool) -> Array:
     if plain is None:
         plain = plain_png.decoded(pillow(), content, 16)
     pixels = _any_png(content, wide) if plain is None else plain
+    return np.ascontiguousarray(_as_wanted(pixels, channels, wide))
+
+
+def decode_pngs(
+    contents: Sequence[bytes],
+    channels: int,
+    wide: bool,
+    share: Share = one_by_one,
+    threads: int = 1,
+) -> Array | list[Array]:
+    """As `decode_png` of each: [n, height, width, channels] where they are of one size.
+
+    share, threads: see `plain_png.decoded_together`.
+    Raises what `decode_png` raises of one of them, and ValueError: they are no PNGs, or take too much memory together.
+    """
+    if not all(content.startswith(_PNG) for content in contents):
+        raise ValueError("not all are PNGs")
+    found: list[Array | None] = [None] * len(contents)
+    for places, alike in plain_png.decoded_together(pillow(), contents, share, threads):
+        pixels = _as_wanted(alike, channels, wide)
+        if len(places) == len(contents):
+            return pixels
+        for at, picture in zip(places, pixels, strict=True):
+            found[at] = picture.copy()
+    return [
+        decode_png(content, channels, wide) if picture is None else picture
+        for content, picture in zip(contents, found, strict=True)
+    ]
+
+
+def _as_wanted(pixels: Array, channels: int, wide: bool) -> Array:
+    """Of [..., channels] uint8 or uint16: uint16 if `wide`, and `channels` of them."""
     deep = pixels.dtype == np.uint16
     if wide and not deep:
         pixels = pixels.astype(np.uint16) * np.uint16(257)
@@ -153,21 +188,21 @@ def _pixels(opened: Any) -> Array:
 
 
 def _with_channels(pixels: Array, channels: int) -> Array:
-    """`channels` of them: gray of colours, opaque where there was no alpha."""
-    there = pixels.shape[2]
+    """`channels` of them, the last axis: gray of colours, opaque where there was no alpha."""
+    there = pixels.shape[-1]
     if channels in (0, there):
-        return np.ascontiguousarray(pixels)
+        return pixels
     alpha = pixels[..., -1:] if there in (2, 4) else None
     colours = pixels if alpha is None else pixels[..., :-1]
-    if channels in (1, 2) and colours.shape[2] == 3:
+    if channels in (1, 2) and colours.shape[-1] == 3:
         colours = _gray(colours)
-    elif channels in (3, 4) and colours.shape[2] == 1:
-        colours = np.repeat(colours, 3, axis=2)
+    elif channels in (3, 4) and colours.shape[-1] == 1:
+        colours = np.repeat(colours, 3, axis=-1)
     if channels in (1, 3):
-        return np.ascontiguousarray(colours)
+        return colours
     if alpha is None:
-        alpha = np.full((*pixels.shape[:2], 1), np.iinfo(pixels.dtype).max, pixels.dtype)
-    return np.concatenate([colours, alpha], axis=2)
+        alpha = np.full((*pixels.shape[:-1], 1), np.iinfo(pixels.dtype).max, pixels.dtype)
+    return np.concatenate([colours, alpha], axis=-1)
 
 
 def _gray(colours: Array) -> Array:
@@ -200,7 +235,29 @@ def decode_jpeg(
         picture = opened.convert("RGB") if opened.mode == "CMYK" else opened
         pixels = np.asarray(picture if picture.size == size else picture.resize(size))
     pixels = pixels if pixels.ndim == 3 else pixels[..., None]
-    return _with_channels(pixels, channels)
+    return np.ascontiguousarray(_with_channels(pixels, channels))
+
+
+def decode_jpegs(
+    contents: Sequence[bytes],
+    channels: int,
+    ratio: int = 1,
+    truncated: bool = False,
+    fast: bool = True,
+    fancy: bool = True,
+    share: Share = one_by_one,
+) -> Array | list[Array]:
+    """As `decode_jpeg` of each: [n, height, width, channels] where they are of one size and plain.
+
+    Raises what `decode_jpeg` raises of one of them, and ValueError: no JPEG, or too much memory.
+    """
+    if not all(content.startswith(_JPEG) for content in contents):
+        raise ValueError("not all are JPEGs")
+    if channels in (0, 1, 3) and not truncated:
+        alike = plain_jpeg.decoded_together(pillow(), contents, channels, ratio, fast, fancy, share)
+        if alike is not None:
+            return alike
+    return [decode_jpeg(each, channels, ratio, truncated, fast, fancy) for each in contents]
 
 
 def jpeg_shape(content: bytes) -> list[int]:
@@ -217,7 +274,7 @@ def decode_bmp(content: bytes, channels: int) -> Array:
         )
     with _reading("BMP", content) as opened:
         pixels = _pixels(opened)
-    return _with_channels(pixels, channels)
+    return np.ascontiguousarray(_with_channels(pixels, channels))
 
 
 def decode_gif(content: bytes) -> Array:

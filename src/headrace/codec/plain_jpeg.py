@@ -10,13 +10,16 @@ Source: ITU-T T.81, annex B
 from __future__ import annotations
 
 import importlib
+import math
 import struct
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from headrace.base.limits import EXPANDED_BYTES
+from headrace.codec.plain_png import Share, one_by_one
 
 Array = np.ndarray[Any, Any]
 
@@ -45,9 +48,45 @@ def decoded(
     channels: 0 (as in the file), 1 or 3.  ratio: so many times smaller.  fast: whether the DCT is.  fancy: whether
     colours of less resolution are made smooth.
     """
+    shape = _shape(image, content, channels, ratio)
+    return None if shape is None else _into(None, content, shape, ratio, fast, fancy)
+
+
+def decoded_together(
+    image: Any,
+    contents: Sequence[bytes],
+    channels: int = 0,
+    ratio: int = 1,
+    fast: bool = True,
+    fancy: bool = True,
+    share: Share = one_by_one,
+) -> Array | None:
+    """As `decoded` of each, [n, height, width, 1 or 3]; None if one is not plain, or is not as large as the others.
+
+    share: see `plain_png`.
+    Raises ValueError: they are large, and take too much memory together.
+    """
+    shapes = {_shape(image, content, channels, ratio) for content in contents}
+    shape = shapes.pop()
+    if shape is None or shapes:
+        return None
+    if math.prod(shape) * len(contents) > _LARGEST:
+        raise ValueError(f"the pictures take more than {_LARGEST} bytes together")
+    made: Array = np.empty((len(contents), *shape), np.uint8)
+    broken: list[int] = []
+
+    def one(at: int) -> None:
+        if _into(made[at], contents[at], shape, ratio, fast, fancy) is None:
+            broken.append(at)
+
+    share(one, range(len(contents)))
+    return None if broken else made
+
+
+def _shape(image: Any, content: bytes, channels: int, ratio: int) -> tuple[int, int, int] | None:
+    """Height, width and channels of what is made of it; None if it is not plain."""
     frame = _frame(content)
-    turbo = _turbo()
-    if frame is None or turbo is None:
+    if frame is None or _turbo() is None:
         return None
     depth, height, width, components = frame
     if components not in _SPACES or depth != 8 or not height or not width:
@@ -57,20 +96,33 @@ def decoded(
     most = min(_LARGEST, EXPANDED_BYTES.value())
     if height * width * max(wanted, components) > most or (limit and height * width > limit):
         return None
-    sides = -(-height // ratio), -(-width // ratio)
+    return -(-height // ratio), -(-width // ratio), wanted
+
+
+def _into(
+    buffer: Array | None,
+    content: bytes,
+    shape: tuple[int, int, int],
+    ratio: int,
+    fast: bool,
+    fancy: bool,
+) -> Array | None:
+    """Decoded, into `buffer` if there is one; None if that fails."""
+    height, width, channels = shape
     try:
-        made: Array = turbo.decode_jpeg(
+        made: Array = _turbo().decode_jpeg(
             content,
-            _SPACES[wanted],
+            _SPACES[channels],
             fastdct=fast,
             fastupsample=not fancy,
-            min_height=sides[0] if ratio > 1 else 0,
-            min_width=sides[1] if ratio > 1 else 0,
+            min_height=height if ratio > 1 else 0,
+            min_width=width if ratio > 1 else 0,
             min_factor=ratio,
+            buffer=buffer,
         )
     except ValueError:
         return None
-    return made if made.shape == (*sides, wanted) else None
+    return made if made.shape == shape else None
 
 
 @cache

@@ -9,11 +9,12 @@ Called by: plan.batch_dequeuer, plan.functions.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import CONST, MAY_WAIT, PER_RECORD, STATEFUL
+from headrace.base.traits import CONST, MAY_WAIT, PER_RECORD, STATEFUL, TOGETHER
 from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
@@ -21,6 +22,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, returns_value
 from headrace.plan.rules.batching_rules import Node, batched
+from headrace.plan.rules.resized_casts import uncast
 from headrace.plan.wanted import Wanted
 from headrace.run.queues.column_work import Column, Work, as_column
 
@@ -30,9 +32,18 @@ class Unknown(Exception):
 
 
 class ColumnCompiler:
-    """Gives registers to tensors, and a `Work` to each node that is added."""
+    """Gives registers to tensors, and a `Work` to each node that is added.
 
-    def __init__(self) -> None:
+    long: whether one of them takes long.
+    """
+
+    def __init__(
+        self, may_take_long: bool = False, uncast: AbstractSet[Tensor] = frozenset()
+    ) -> None:
+        """may_take_long: nodes of the trait TOGETHER may be added, too.  uncast: see `plan.rules.resized_casts`."""
+        self.long = False
+        self._uncast = uncast
+        self._may_take_long = may_take_long
         self.template: list[Any] = [None]
         self.register: dict[Tensor, int] = {}
         self.columns: set[Tensor] = set()
@@ -62,6 +73,9 @@ class ColumnCompiler:
             self._know(op, [const_array(op)])
         elif PER_RECORD in op.traits:
             self._compute(op, spec)
+        elif TOGETHER in op.traits and self._may_take_long:
+            self._compute(op, spec)
+            self.long = True
         else:
             raise Unknown
 
@@ -95,7 +109,11 @@ class ColumnCompiler:
             kernel = None
             if together is None:
                 raise Unknown
-        if check.enabled:
+        if op.outputs[0] in self._uncast and op.inputs[0] not in self._uncast:
+            self.register[op.outputs[0]] = inputs[0]
+            self.columns.update(op.outputs if rows[0] else ())
+            return
+        if check.enabled and self._uncast.isdisjoint(op.outputs):
             kernel = kernel and check.checked_kernel(kernel, op, single)
             together = together and check.checked_rows(together, op, single)
         outputs = tuple(self.new_register(tensor) for tensor in op.outputs)
@@ -116,7 +134,7 @@ class ColumnCompiler:
 
 
 class ColumnFunction:
-    """A function, for many elements at once."""
+    """A function, for many elements at once.  long: whether that takes long (see the trait TOGETHER)."""
 
     def __init__(
         self,
@@ -124,10 +142,12 @@ class ColumnFunction:
         arguments: Sequence[int],
         work: Sequence[Work],
         results: Sequence[tuple[int, bool]],
+        long: bool,
     ) -> None:
         """arguments: registers.  results: registers, and whether they are columns."""
         self._template, self._arguments = list(template), arguments
         self._work, self._results = work, results
+        self.long = long
 
     def __call__(self, arguments: Sequence[Any], count: int) -> list[Column]:
         """The results for `count` elements, a column each; none of them is an argument's own memory's to change.
@@ -148,7 +168,7 @@ def column_function(wanted: Wanted, varying: int) -> ColumnFunction | None:
     """The function for many elements, of which the first `varying` arguments vary; None if it is not run so."""
     if any(wanted.pruned.controls.get(op) for op in wanted.pruned.ops):
         return None
-    compiler = ColumnCompiler()
+    compiler = ColumnCompiler(True, uncast(wanted.pruned.ops, wanted.fetches))
     arguments = [compiler.new_register(tensor) for tensor in wanted.feeds]
     compiler.columns.update(wanted.feeds[:varying])
     fed = {tensor.op for tensor in wanted.feeds}
@@ -159,4 +179,4 @@ def column_function(wanted: Wanted, varying: int) -> ColumnFunction | None:
         results = [(compiler.input(t), t in compiler.columns) for t in wanted.fetches]
     except Unknown:
         return None
-    return ColumnFunction(compiler.template, arguments, compiler.work, results)
+    return ColumnFunction(compiler.template, arguments, compiler.work, results, compiler.long)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from headrace.run.data.nesting import FlatMap, Interleave
 from headrace.run.data.positions import decoded, encoded, restore_position, saved_position
 from headrace.run.data.stage import Blocked, Dataset, Iteration, Made, Stage
 from headrace.run.exec.callback_threads import CallbackThreads
+from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from tests.run.data.stage_numbers import (
@@ -41,6 +43,7 @@ from tests.run.data.stage_numbers import (
 
 THREADS = CallbackThreads()
 THREADS.close()  # none of them waits for another call
+ALONE = WorkerPool(1)
 
 BAD = 3
 """A number that functions fail with."""
@@ -53,16 +56,24 @@ class Python(Function):
     """A function of numbers, in Python."""
 
     def __init__(self, call: Callable[..., Any], kind: str = "steady") -> None:
-        """kind: "steady", "columns" (of many elements at once), "keeps", "waits" or "lets others run"."""
+        """kind: "steady", "columns" (of many elements at once), "groups" (the same, and takes long), "keeps",
+        "waits" or "lets others run".
+        """
         self.name = "python"
         self.remembering = {"Draw"} if kind == "keeps" else set()
-        self.steady, self.waits = kind in ("steady", "columns"), kind == "waits"
+        self.steady, self.waits = kind in ("steady", "columns", "groups"), kind == "waits"
         self._call, self._columns = call, kind == "columns"
+        self._groups, self._groups_fail = kind == "groups", False
+        self._runtime: Any = SimpleNamespace(workers=ALONE)
         self.lets_others_run = kind == "lets others run"
 
     @property
     def by_columns(self) -> bool:
         return self._columns
+
+    @property
+    def in_groups(self) -> bool:
+        return self._groups
 
     def anew(self, run: Iteration) -> Function:
         return self
@@ -75,8 +86,8 @@ class Python(Function):
         found = self._call(*[each if isinstance(each, Dataset) else int(each) for each in element])
         return tuple(map(number, found if isinstance(found, tuple) else (found,)))
 
-    def many(self, chunk: Chunk) -> Chunk | None:
-        if not self._columns:
+    def many(self, chunk: Chunk, shared: bool = False) -> Chunk | None:
+        if not (self._columns or self._groups) or chunk.count == 1 or self._groups_fail:
             return None
         try:
             return Chunk.of([self.one(each, Scope()) for each in chunk.elements()])
@@ -261,7 +272,7 @@ MODELS: dict[str, Callable[[list[int], int], Iterator[Any]]] = {
     "windows": windows,
     "reductions": reductions,
 }
-KINDS = ["steady", "columns", "keeps", "waits"]
+KINDS = ["steady", "columns", "groups", "keeps", "waits"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -302,32 +313,37 @@ def drained_until(stage: Stage, most: Iterator[int], taken: int) -> tuple[list[A
 # -- several calls at a time ----------------------------------------------------------------------
 
 
-def parallel(values: list[int], calls: int, in_order: bool = True) -> Dataset:
-    function = Python(doubled, "waits")
+def parallel(values: list[int], calls: int, in_order: bool = True, kind: str = "waits") -> Dataset:
+    function = Python(doubled, kind)
     return over(
         numbers(values), lambda run, s: ParallelMap(run, s, function, calls, in_order=in_order)
     )
 
 
+@pytest.mark.parametrize("kind", ["waits", "groups"])
 @given(values=some_values, calls=st.integers(1, 5), sizes=some_sizes)
 def test_calls_side_by_side_give_what_map_gives(
-    values: list[int], calls: int, sizes: list[int]
+    kind: str, values: list[int], calls: int, sizes: list[int]
 ) -> None:
-    found = drained(parallel(values, calls).stage(run_of("waits")), cycled(sizes))
+    found = drained(parallel(values, calls, kind=kind).stage(run_of(kind)), cycled(sizes))
     assert found == [*mapped(values, 0)]
     without_ends = [v for v in values if v != END]
-    unordered = parallel(without_ends, calls, in_order=False).stage(run_of("waits"))
+    unordered = parallel(without_ends, calls, False, kind).stage(run_of(kind))
     assert sorted(map(str, drained(unordered, cycled(sizes)))) == sorted(
         map(str, mapped(without_ends, 0))
     )
 
 
-@given(values=some_values, calls=st.integers(1, 5), taken=st.integers(0, 9))
+@pytest.mark.parametrize("kind", ["waits", "groups"])
+@given(values=some_values, calls=st.integers(1, 5), sizes=some_sizes, taken=st.integers(0, 9))
 def test_elements_whose_calls_were_under_way_come_after_the_position(
-    values: list[int], calls: int, taken: int
+    kind: str, values: list[int], calls: int, sizes: list[int], taken: int
 ) -> None:
-    before, stage = drained_until(parallel(values, calls).stage(run_of("waits")), ones(), taken)
-    other = parallel(values, calls).stage(run_of("waits"))
+    def made() -> Stage:
+        return parallel(values, calls, kind=kind).stage(run_of(kind))
+
+    before, stage = drained_until(made(), cycled(sizes), taken)
+    other = made()
     restore_position(other, decoded(encoded(saved_position(stage))))
     for each in (stage, other):
         assert before + drained(each, ones()) == [*mapped(values, 0)]

@@ -1,39 +1,84 @@
-"""A parallel map of short calls that let others run: the task's threads share them."""
+"""A parallel map of short calls that let others run, or are made in groups: the task's threads share them."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from headrace.base import errors
 from headrace.run.data import mapping
-from headrace.run.data.mapping import ParallelMap
-from headrace.run.data.stage import Iteration
+from headrace.run.data.functions import Groups
+from headrace.run.data.mapping import Map, ParallelMap
+from headrace.run.data.stage import Iteration, Stage
 from headrace.run.exec.worker_pool import WorkerPool
 from tests.run.data.stage_numbers import numbers
 from tests.run.data.test_function_stages import Python, doubled
 
 
+def all_of(stage: Stage, pulls: int) -> list[Any]:
+    """The numbers, and where one failed."""
+    found: list[Any] = []
+    for _ in range(pulls):
+        try:
+            chunk = stage.pull(5)
+        except errors.InvalidArgumentError:
+            found.append("failed")
+        else:
+            found += [] if chunk is None else [int(value) for (value,) in chunk.elements()]
+    return found
+
+
+@pytest.mark.parametrize("kind", ["lets others run", "groups"])
 @pytest.mark.parametrize("fails", [False, True])
-def test_short_calls_that_let_others_run_are_shared_by_the_tasks_threads(
-    fails: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("calls", [1, 2])
+def test_short_calls_are_shared_by_the_tasks_threads(
+    calls: int, fails: bool, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mapping, "_SHARED_S", -1.0)
     pool = WorkerPool(2)
-    function = Python(doubled if fails else lambda n: n * 2, "lets others run")
-    monkeypatch.setattr(function, "_runtime", SimpleNamespace(workers=pool), raising=False)
+    function = Python(doubled if fails else lambda n: n * 2, kind)
+    monkeypatch.setattr(function, "_runtime", SimpleNamespace(workers=pool))
     try:
         run = Iteration()
-        stage = ParallelMap(run, numbers(list(range(5))).stage(run), function, 2, True)
-        found = []
-        for _ in range(6):
-            try:
-                chunk = stage.pull(5)
-            except errors.InvalidArgumentError:
-                found.append("failed")
-            else:
-                found += [] if chunk is None else [int(value) for (value,) in chunk.elements()]
-        assert found == [0, 2, 4, "failed" if fails else 6, 8]
+        stage = ParallelMap(run, numbers(list(range(5))).stage(run), function, calls, True)
+        assert all_of(stage, 6) == [0, 2, 4, "failed" if fails else 6, 8]
     finally:
         pool.close()
+
+
+class Counted(Python):
+    """Of how many elements it is asked at once."""
+
+    def __init__(self, call: Any = lambda n: n * 2) -> None:
+        super().__init__(call, "groups")
+        self.counts: list[int] = []
+
+    def many(self, chunk: Any, shared: bool = False) -> Any:
+        self.counts.append(chunk.count)
+        return super().many(chunk, shared)
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_groups_grow_as_long_as_they_take_little(parallel: bool) -> None:
+    function = Counted()
+    run = Iteration()
+    source = numbers(list(range(300))).stage(run)
+    stage = ParallelMap(run, source, function, 2) if parallel else Map(run, source, function)
+    found = [int(v) for chunk in iter(lambda: stage.pull(40), None) for (v,) in chunk.elements()]
+    assert found == list(range(0, 600, 2))
+    assert function.counts[:6] == [1, 2, 4, 8, 16, 32]
+    assert max(function.counts) == 40
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_groups_of_which_none_can_be_made_are_tried_no_more(parallel: bool) -> None:
+    function = Counted()
+    function._groups_fail = True
+    run = Iteration()
+    source = numbers(list(range(100))).stage(run)
+    stage = ParallelMap(run, source, function, 2) if parallel else Map(run, source, function)
+    found = [int(v) for chunk in iter(lambda: stage.pull(40), None) for (v,) in chunk.elements()]
+    assert found == list(range(0, 200, 2))
+    assert sum(count > 1 for count in function.counts) <= Groups.VAIN

@@ -282,10 +282,17 @@ class Dataset(WithFunctions, OfElements):
         return padded_batch(self, batch_size, padded_shapes, padding_values, drop_remainder)
 
     def unbatch(self) -> Dataset:
-        """The rows of each element, one by one.  Raises ValueError if a component is a scalar."""
-        for leaf in nest.flatten(self._structure):
-            if leaf.shape.ndims == 0:
-                raise ValueError("Cannot unbatch an input with scalar components.")
+        """The rows of each element, one by one.  Raises ValueError if a component has none, or fewer than another."""
+        leaves = nest.flatten(self._structure)
+        if any(leaf.shape.ndims == 0 for leaf in leaves):
+            raise ValueError("Cannot unbatch an input with scalar components.")
+        first = [shape.as_list()[0] for shape in flat_shapes(self._structure) if shape.ndims]
+        counts = {count for count in first if count is not None}
+        if len(counts) > 1:
+            raise ValueError(
+                "`unbatch()` is only supported for datasets of elements whose components have a matching leading "
+                f"dimension, and these have {sorted(counts)} rows"
+            )
         structure = nest.map_structure(lambda leaf: leaf.unbatched(), self._structure)
         return self._with_rows()._like("UnbatchDataset", structure=structure)
 

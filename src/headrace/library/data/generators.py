@@ -133,13 +133,7 @@ def _flat(values: Any, structure: Any) -> list[Any]:
         ) from error
     found = []
     for value, leaf in zip(flat, nest.flatten(structure), strict=True):
-        try:
-            array = _array(value, leaf.dtype)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                "`generator` yielded an element that could not be converted to the expected type. The expected type "
-                f"was {leaf.dtype.name}, but the yielded element was {value}."
-            ) from error
+        array = _array(value, leaf, leaf is structure and leaf.shape.ndims is None)
         if not leaf.shape.is_compatible_with(array.shape):
             raise TypeError(
                 f"`generator` yielded an element of shape {array.shape} where an element of shape {leaf.shape} was "
@@ -163,21 +157,45 @@ def _leaves(structure: Any, values: Any) -> list[Any]:
     return [each for part, value in pairs for each in _leaves(part, value)]
 
 
-def _array(value: Any, dtype: Any) -> Any:
-    """As an array of the dtype: NumPy's are cast; Python's are not, where something would be lost, nor to bools.
+def _array(value: Any, leaf: Any, exactly: bool) -> Any:
+    """As an array of the leaf's dtype.
 
-    Raises TypeError; ValueError for rows of different lengths.
+    exactly: Python's values are not cast where something would be lost, nor to bools; TensorFlow asks so where elements
+    are one tensor of which no shape is known, and takes what NumPy makes of them elsewhere.
+    Raises TypeError.
     """
+    try:
+        return (
+            _as_string(value) if leaf.dtype is dtypes.string else _as_number(value, leaf, exactly)
+        )
+    except (TypeError, ValueError) as error:
+        what = (
+            f"did not match the expected structure. The expected structure was {leaf}"
+            if exactly
+            else f"could not be converted to the expected type. The expected type was {leaf.dtype.name}"
+        )
+        raise TypeError(
+            f"`generator` yielded an element that {what}, but the yielded element was {value}."
+        ) from error
+
+
+def _as_string(value: Any) -> Any:
+    """Raises TypeError."""
     array = np.asarray(value)
-    if not array.size:
-        return np.empty(array.shape, dtype.np)
-    texts = array.dtype.kind in "SUO"
-    if texts is not (dtype is dtypes.string):
+    if array.size and array.dtype.kind not in "SUO":
         raise TypeError
-    if texts:
-        return array
-    if not isinstance(value, (np.ndarray, np.generic)):
-        kind = array.dtype.kind
-        if (dtype.is_integer and kind == "f") or (dtype is dtypes.bool and kind != "b"):
+    return array if array.size else np.empty(array.shape, object)
+
+
+def _as_number(value: Any, leaf: Any, exactly: bool) -> Any:
+    """Raises TypeError; ValueError for rows of different lengths."""
+    dtype = leaf.dtype
+    array = np.asarray(value)
+    kind = array.dtype.kind
+    if exactly and array.size:
+        lost = (dtype.is_integer and kind == "f") or (dtype is dtypes.bool and kind != "b")
+        if kind in "SUO" or (lost and not isinstance(value, (np.ndarray, np.generic))):
             raise TypeError
+    if kind == "c" and not dtype.is_complex:
+        array = array.real
     return array.astype(dtype.np)

@@ -154,22 +154,33 @@ def bilinear(x: Array, rows: _Places, columns: _Places) -> Array:
     line = _rows(rows) if small else _rows.__wrapped__(rows)
     lower, upper = line.lower, line.upper
     exact = x.dtype.kind in "iu"
+    count, _, width, channels = x.shape
+    together = (
+        channels if channels <= _FEW else 1
+    )  # inner loops over few numbers take longer than those
+    across = _columns(columns, together) if small else _columns.__wrapped__(columns, together)
+    if exact and line.level and across.level:
+        return _picked(x, line.lower, across.lower, together)
     if line.wanted is not None:
         assert line.lower_at is not None
         x = x[:, line.wanted]
         lower, upper = line.lower_at, None if upper is None else line.upper_at
     if x.dtype != F:
         x = x.astype(F)
-    count, height, width, channels = x.shape
-    together = (
-        channels if channels <= _FEW else 1
-    )  # inner loops over few numbers take longer than those
-    across = _columns(columns, together) if small else _columns.__wrapped__(columns, together)
-    x = x.reshape(count, height, width * together, channels // max(together, 1))
+    x = x.reshape(count, x.shape[1], width * together, channels // max(together, 1))
     share = across.share.reshape(-1, 1)
     wide = _mixed(x, across.lower, across.upper, across, share, exact, 2)
     made = _mixed(wide, lower, upper, line, line.share.reshape(-1, 1, 1), exact, 1)
     return made.reshape(count, len(line.lower), columns[1], channels)
+
+
+def _picked(x: Array, rows: Array, columns: Array, together: int) -> Array:
+    """float32 [n, rows, columns, c]: what lies where outputs do.  together: of the channels are a column each."""
+    count, _, width, channels = x.shape
+    x = np.take(x, rows, axis=1)
+    x = x.reshape(count, len(rows), width * together, channels // max(together, 1))
+    x = np.take(x, columns, axis=2)
+    return x.astype(F).reshape(count, len(rows), -1, channels)
 
 
 def _mixed(
@@ -182,10 +193,15 @@ def _mixed(
     axis: int = 2,
 ) -> Array:
     """lower + (upper - lower) * share; exact: there is nothing that is not finite."""
+    found: Array
     first = np.take(x, lower, axis=axis)
     if exact and line.level:
         return first
-    found: Array = (first if upper is None else np.take(x, upper, axis=axis)) - first
+    if upper is None:
+        found = first - first
+    else:
+        found = np.take(x, upper, axis=axis)
+        found -= first
     found *= share
     found += first
     return found

@@ -245,9 +245,10 @@ _SHUFFLED: Final = _SOURCE + "; buffer_size: int64; seed: int64; seed2: int64"
 _RESHUFFLES: Final = "reshuffle_each_iteration: bool = true; "
 
 
-def seeds_of(seed: Any, seed2: Any, reshuffle: bool) -> SeedGenerator:
+def seeds_of(seed: Any, seed2: Any, reshuffle: bool, apart: bool = False) -> SeedGenerator:
     """What two scalar inputs begin.  Raises InvalidArgument."""
-    return SeedGenerator(int(scalar_of("seed", seed)), int(scalar_of("seed2", seed2)), reshuffle)
+    numbers = int(scalar_of("seed", seed)), int(scalar_of("seed2", seed2))
+    return SeedGenerator(*numbers, reshuffle, apart)
 
 
 @dataset_op("ShuffleDataset", _SHUFFLED, _RESHUFFLES + ELEMENTS + METADATA)
@@ -263,7 +264,7 @@ def shuffle_dataset_op(
     output_shapes: Shapes,
 ) -> Any:
     """The elements in random order, each drawn among buffer_size.  Raises InvalidArgument (a size below 1)."""
-    seeds = seeds_of(seed, seed2, reshuffle_each_iteration)
+    seeds = seeds_of(seed, seed2, reshuffle_each_iteration, apart=True)
     return shuffled("Shuffle", input_dataset, buffer_size, seeds, output_types, output_shapes)
 
 
@@ -289,7 +290,7 @@ def shuffle_and_repeat_dataset_op(
     Raises InvalidArgument.
     """
     passes = count_of_passes(count)
-    seeds = seeds_of(seed, seed2, reshuffle_each_iteration)
+    seeds = seeds_of(seed, seed2, reshuffle_each_iteration, apart=True)
     return shuffled(
         "ShuffleAndRepeat", input_dataset, buffer_size, seeds, output_types, output_shapes, passes
     )

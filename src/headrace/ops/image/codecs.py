@@ -14,7 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import LETS_OTHERS_RUN
+from headrace.base.traits import LETS_OTHERS_RUN, TOGETHER
 from headrace.codec import images
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
@@ -62,12 +62,13 @@ def _image_shape(c: ShapeContext) -> Shape:
     return (None, None, channels or None)
 
 
-def _checked_channels(channels: int, allowed: tuple[int, ...]) -> None:
+def checked_channels(channels: int, allowed: tuple[int, ...]) -> None:
     if channels not in allowed:
         raise errors.invalid_argument(f"channels must be one of {list(allowed)}, and is {channels}")
 
 
 _ANY = ("PNG", "JPEG", "GIF", "BMP")
+PNG_CHANNELS = (0, 1, 2, 3, 4)
 
 
 def _any_image(
@@ -127,11 +128,12 @@ def _still(pixels: Array) -> Array:
     outputs="image: dtype",
     attrs="channels: int = 0; dtype: {uint8, uint16} = uint8",
     shape=_image_shape,
+    traits={TOGETHER},
     differentiable=False,
 )
 def decode_png_op(xp: Any, contents: Array, *, channels: int, dtype: DType) -> Array:
     """contents []; image [height, width, channels].  Raises InvalidArgument, Unimplemented."""
-    _checked_channels(channels, (0, 1, 2, 3, 4))
+    checked_channels(channels, PNG_CHANNELS)
     return _still(_any_image(_content(contents), channels, dtype))
 
 
@@ -145,7 +147,7 @@ def decode_png(
     return made
 
 
-def _checked_jpeg(ratio: int, truncated: bool, fancy: bool, dct_method: bytes) -> dict[str, Any]:
+def checked_jpeg(ratio: int, truncated: bool, fancy: bool, dct_method: bytes) -> dict[str, Any]:
     """What `images.decode_jpeg` takes.  Raises InvalidArgument."""
     if ratio not in (1, 2, 4, 8):
         raise errors.invalid_argument(f"ratio must be 1, 2, 4, or 8, got {ratio}")
@@ -163,7 +165,7 @@ def _checked_jpeg(ratio: int, truncated: bool, fancy: bool, dct_method: bytes) -
     outputs="image: uint8",
     attrs=_JPEG,
     shape=_image_shape,
-    traits={LETS_OTHERS_RUN},
+    traits={LETS_OTHERS_RUN, TOGETHER},
     differentiable=False,
 )
 def decode_jpeg_op(
@@ -177,8 +179,8 @@ def decode_jpeg_op(
     dct_method: bytes,
 ) -> Array:
     """contents []; image [height, width, channels].  Raises InvalidArgument, Unimplemented."""
-    _checked_channels(channels, (0, 1, 3, 4))
-    jpeg = _checked_jpeg(ratio, try_recover_truncated, fancy_upscaling, dct_method)
+    checked_channels(channels, (0, 1, 3, 4))
+    jpeg = checked_jpeg(ratio, try_recover_truncated, fancy_upscaling, dct_method)
     return _still(_any_image(_content(contents), channels, dtypes.uint8, **jpeg))
 
 
@@ -247,8 +249,8 @@ def decode_and_crop_jpeg_op(
         raise errors.invalid_argument(
             f"crop_size must have four elements {text(crop_window.shape)}: y, x, height and width"
         )
-    _checked_channels(channels, (0, 1, 3))
-    jpeg = _checked_jpeg(ratio, try_recover_truncated, fancy_upscaling, dct_method)
+    checked_channels(channels, (0, 1, 3))
+    jpeg = checked_jpeg(ratio, try_recover_truncated, fancy_upscaling, dct_method)
     pixels = images.decode_jpeg(_content(contents), channels, **jpeg)
     y, x, height, width = (int(each) for each in crop_window)
     if (
@@ -322,7 +324,7 @@ def decode_gif(xp: Any, contents: Array) -> Array:
 )
 def decode_bmp_op(xp: Any, contents: Array, *, channels: int) -> Array:
     """contents []; image [height, width, channels].  Raises InvalidArgument, Unimplemented."""
-    _checked_channels(channels, (0, 1, 3, 4))
+    checked_channels(channels, (0, 1, 3, 4))
     return _any_image(_content(contents), channels, dtypes.uint8, ("BMP",))
 
 
@@ -353,7 +355,7 @@ def decode_image_op(
 
     Raises InvalidArgument, Unimplemented.
     """
-    _checked_channels(channels, (0, 1, 3, 4))
+    checked_channels(channels, (0, 1, 3, 4))
     pixels = _any_image(_content(contents), channels, dtype, _ANY)
     return pixels if expand_animations or pixels.ndim == 3 else pixels[0]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape, is_fully_defined, text
-from headrace.base.traits import SHARES
+from headrace.base.traits import SHARES, TOGETHER
 from headrace.graph.graph import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
@@ -31,6 +31,7 @@ _KINDS_OF_BILINEAR = (
 )
 _CORNERS = "align_corners: bool = false; half_pixel_centers: bool = false"
 _PART_BYTES = 1 << 20  # of outputs that one thread makes at a time
+_LEAST_BYTES = 640 << 10  # as many calls for less have threads wait for the interpreter's lock
 
 
 def resized_shape(c: ShapeContext) -> Shape:
@@ -113,7 +114,8 @@ def _by_taps(images: Array, rows: Taps, columns: Taps, out: Any) -> Array:
 
 
 def _parts(made: Array) -> list[slice]:
-    return parts(len(made), made[:1].nbytes, _PART_BYTES)
+    each = made[:1].nbytes
+    return parts(len(made), each, _PART_BYTES, -(-_LEAST_BYTES // max(each, 1)))
 
 
 def _back(grads: Array, original: Array, rows: Taps, columns: Taps) -> Array:
@@ -131,7 +133,7 @@ def _back(grads: Array, original: Array, rows: Taps, columns: Taps) -> Array:
     outputs="resized_images: float",
     attrs=f"T: {_KINDS_OF_BILINEAR}; {_CORNERS}",
     shape=resized_shape,
-    traits={SHARES},
+    traits={SHARES, TOGETHER},
 )
 def resize_bilinear_op(
     xp: Any, images: Array, size: Array, *, align_corners: bool, half_pixel_centers: bool
@@ -196,7 +198,7 @@ def _(op: Operation, dout: Any) -> Any:
     outputs="resized_images: float",
     attrs=f"T: {_KINDS}; {_CORNERS}",
     shape=resized_shape,
-    traits={SHARES},
+    traits={SHARES, TOGETHER},
 )
 def resize_bicubic_op(
     xp: Any, images: Array, size: Array, *, align_corners: bool, half_pixel_centers: bool
@@ -254,6 +256,7 @@ def _(op: Operation, dout: Any) -> Any:
     outputs="resized_images: T",
     attrs=f"T: {_KINDS}; {_CORNERS}",
     shape=resized_shape,
+    traits={TOGETHER},
 )
 def resize_nearest_neighbor_op(
     xp: Any, images: Array, size: Array, *, align_corners: bool, half_pixel_centers: bool
@@ -319,7 +322,7 @@ def _(op: Operation, dout: Any) -> Any:
     outputs="resized_images: float",
     attrs=f"T: {_KINDS}; align_corners: bool = false",
     shape=resized_shape,
-    traits={SHARES},
+    traits={SHARES, TOGETHER},
 )
 def resize_area_op(xp: Any, images: Array, size: Array, *, align_corners: bool) -> Array:
     """images [n, h, w, c]; size [2] (height, width): float32 [n, height, width, c], means.

@@ -3,8 +3,9 @@
 A rule makes, for one node, a function of its inputs: those that vary from element to element stacked along a new axis
 0 ("rows"), the others as they are.  It gives the outputs stacked, exactly what the kernel makes of every element by
 itself, or raises, whatever; then somebody goes element by element.  A node whose op has no rule but the trait
-PER_RECORD has its kernel called for every element.  No other op is run for many elements: kernels that take long or
-let other threads run, that remember something or draw random numbers, or that reach state.
+PER_RECORD has its kernel called for every element.  Those with the trait TOGETHER are for who may take long, a stage of
+a dataset.  No other op is run for many elements: kernels that take long or let other threads run, that remember
+something or draw random numbers, or that reach state.
 Called by: plan.batch_dequeuer.  Threads: rules when a plan is made, what they give in any step's thread.
 """
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from headrace.base.traits import ELEMENTWISE
 from headrace.graph.graph import Operation
+from headrace.ops._kernels.pictures import decode_rows
 from headrace.ops.array.slicing import strided_slice_rows
 from headrace.ops.io.csv import decode_csv_rows
 from headrace.ops.io.examples import parse_example_rows
@@ -208,6 +210,26 @@ def _chosen(node: Node) -> Batched | None:
     return node.kernel if all(node.rows) and same else None
 
 
+def _pictures(node: Node) -> Batched | None:
+    if not _first_only(node) or node.ranks[0] != 0:
+        return None
+    return decode_rows(node.op)
+
+
+def _resized(node: Node) -> Batched | None:
+    """To one size: elements are batches of images, which are one."""
+    if not _first_only(node) or node.ranks[0] != 4:
+        return None
+    kernel = node.kernel
+
+    def resize(images: Array, size: Array) -> Array:
+        count, each, *rest = images.shape
+        made: Array = kernel(images.reshape(count * each, *rest), size)
+        return made.reshape(count, each, *made.shape[1:])
+
+    return resize
+
+
 def _element_by_element(op: Operation) -> bool:
     """Whether an output's element is made of the elements at its place alone."""
     spec = op.spec
@@ -221,6 +243,8 @@ _RULES: dict[str, Rule] = {
     "Cast": _cast,
     "ConcatV2": _concatenated,
     "DecodeCSV": _csv,
+    "DecodeJpeg": _pictures,
+    "DecodePng": _pictures,
     "ExpandDims": _expanded,
     "OneHot": _hot,
     "Pack": _packed,
@@ -238,6 +262,9 @@ _RULES |= dict.fromkeys(
     "AsString DecodeRaw Identity OnesLike Round StopGradient StringLength StringLower StringStrip "
     "StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper ZerosLike".split(),
     _same,
+)
+_RULES |= dict.fromkeys(
+    "ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor".split(), _resized
 )
 _RULES |= dict.fromkeys("Add Equal FloorDiv FloorMod NotEqual Pow".split(), _aligned)
 

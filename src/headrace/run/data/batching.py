@@ -43,6 +43,10 @@ class Gathering(Stage):
         """So many batches of a chunk that has their elements, all of one size.  Raises OpError."""
         raise NotImplementedError
 
+    def next_of(self, most: int) -> Chunk | None:
+        """Elements for batches, as `pull` of the source."""
+        return self.inputs[0].pull(most)
+
     def pull(self, most: int) -> Chunk | None:
         """See `Stage`."""
         if self._failed is not None:
@@ -51,7 +55,7 @@ class Gathering(Stage):
         size = self._size
         while self._count < size and not self._ended:
             try:
-                chunk = self.inputs[0].pull(most * size - self._count)
+                chunk = self.next_of(most * size - self._count)
             except errors.OpError:
                 self._held, self._count = [], 0
                 raise
@@ -274,12 +278,58 @@ def _padded(column: Column, wanted: tuple[int, ...], fill: Any) -> Array:
 
 
 class SparseBatch(Gathering):
-    """`size` arrays of one rank as one sparse tensor, three variants: indices, values, shape."""
+    """`size` arrays of one rank as one sparse tensor, three variants: indices, values, shape.
+
+    An element whose shape is not that of a row fails when it is taken, with those that are gathered.
+    """
 
     def __init__(self, run: Iteration, source: Stage, size: int, row: tuple[int, ...]) -> None:
         """row: the shape of a row, -1 for what the largest element has."""
         super().__init__(run, source, size, False)
         self._row = row
+        self._rest: Chunk | None = None  # that one, and elements behind it
+
+    def next_of(self, most: int) -> Chunk | None:
+        """See `Gathering`.  Raises InvalidArgument, DataLoss."""
+        chunk, self._rest = self._rest, None
+        if chunk is None:
+            chunk = self.inputs[0].pull(most)
+        if chunk is None:
+            return None
+        for at, value in enumerate(values_of(chunk.columns[0])):
+            error = self._refusal(np.shape(value))
+            if error is not None:
+                start = at or 1
+                self._rest = chunk.part(start, chunk.count) if start < chunk.count else None
+                if at:
+                    return chunk.part(0, at)
+                raise error
+        return chunk
+
+    def _refusal(self, shape: tuple[int, ...]) -> errors.OpError | None:
+        """What is wrong with an element of that shape."""
+        row = self._row
+        if len(shape) != len(row):
+            return errors.invalid_argument(
+                f"Input element had shape ({shape_rules.text(shape)}) that is incompatible with the row shape "
+                f"({shape_rules.text(row)})."
+            )
+        if any(0 <= room < size for size, room in zip(shape, row, strict=True)):
+            return errors.data_loss(
+                f"Input element had shape ({shape_rules.text(shape)}) that is larger than the row shape "
+                f"({shape_rules.text(row)})."
+            )
+        return None
+
+    def save(self) -> Position:
+        """What is gathered, and what stands behind that."""
+        rest = [] if self._rest is None else [self._rest]
+        return [*super().save(), *rest]
+
+    def restore(self, position: Position) -> None:
+        """See `save`."""
+        super().restore(position[:2])
+        self._rest = position[2] if len(position) > 2 else None
 
     def made(self, chunk: Chunk, batches: int) -> Chunk:
         """See `Gathering`."""
@@ -289,18 +339,6 @@ class SparseBatch(Gathering):
 
     def _sparse(self, values: list[Any]) -> Array:
         row = self._row
-        for value in values:
-            shape = np.shape(value)
-            if len(shape) != len(row):
-                raise errors.invalid_argument(
-                    f"Input element had shape ({shape_rules.text(shape)}) that is incompatible with the row shape "
-                    f"({shape_rules.text(row)})."
-                )
-            if any(0 <= room < size for size, room in zip(shape, row, strict=True)):
-                raise errors.data_loss(
-                    f"Input element had shape ({shape_rules.text(shape)}) that is larger than the row shape "
-                    f"({shape_rules.text(row)})."
-                )
         sizes = [
             max(np.shape(value)[axis] for value in values) if size < 0 else size
             for axis, size in enumerate(row)

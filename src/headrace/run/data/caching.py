@@ -65,7 +65,7 @@ class MemoryCache(Stage):
         if self._ended:
             return None
         if not self.inputs:
-            self.inputs = (self._source.stage(self.run),)
+            self.inputs = (self.run.stage_of(self._source, 0, self.place),)
         chunk = self.inputs[0].pull(most)
         if chunk is None:
             self._ended = True
@@ -121,7 +121,7 @@ class MemoryCache(Stage):
             return
         self._kept = None
         self._new, self._bytes = chunks, total_bytes(chunks)
-        self.inputs = (self._source.stage(self.run),) if position["made"] else ()
+        self.inputs = (self.run.stage_of(self._source, 0, self.place),) if position["made"] else ()
 
 
 class FileCache(Stage):
@@ -175,7 +175,7 @@ class FileCache(Stage):
         except (OSError, ValueError) as error:
             raise file_error(path, error) from None
         if not self.inputs:
-            self.inputs = (self._source.stage(self.run),)
+            self.inputs = (self.run.stage_of(self._source, 0, self.place),)
 
     def _again(self, most: int) -> Chunk | None:
         assert self._records is not None

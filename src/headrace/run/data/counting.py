@@ -111,6 +111,10 @@ class Epochs(Stage):
         """The one numbered `at`; None: that was all."""
         raise NotImplementedError
 
+    def number(self, at: int) -> int:
+        """Which input that is."""
+        return 0
+
     def empty(self, at: int) -> bool:
         """Whether it ends where the one numbered `at` gave nothing at all."""
         return False
@@ -122,7 +126,7 @@ class Epochs(Stage):
                 dataset = self.dataset(self._at)
                 if dataset is None:
                     return None
-                self.inputs = (dataset.stage(self.run),)
+                self.inputs = (self._stage_of(dataset),)
                 self._given = False
             chunk = self.inputs[0].pull(most)
             if chunk is not None:
@@ -145,7 +149,10 @@ class Epochs(Stage):
         self._at, given, made = position
         self._given = bool(given)
         dataset = self.dataset(self._at) if made else None
-        self.inputs = () if dataset is None else (dataset.stage(self.run),)
+        self.inputs = () if dataset is None else (self._stage_of(dataset),)
+
+    def _stage_of(self, dataset: Dataset) -> Stage:
+        return self.run.stage_of(dataset, self.number(self._at), self.place)
 
 
 class Repeat(Epochs):
@@ -177,6 +184,10 @@ class Concatenate(Epochs):
     def dataset(self, at: int) -> Dataset | None:
         """See `Epochs`."""
         return self._sources[at] if at < len(self._sources) else None
+
+    def number(self, at: int) -> int:
+        """See `Epochs`."""
+        return at
 
 
 class Zip(Stage):

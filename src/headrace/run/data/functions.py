@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -62,7 +64,12 @@ class Function:
     @property
     def by_columns(self) -> bool:
         """Whether it is cheap, and done for many elements at once."""
-        return self._together is not None
+        return self._together is not None and not self._together.long
+
+    @property
+    def in_groups(self) -> bool:
+        """Whether it takes long, and less for many elements at once."""
+        return self._together is not None and self._together.long
 
     def anew(self, run: Iteration) -> Function:
         """One that remembers what calls in this pass have drawn, and nothing else."""
@@ -146,15 +153,21 @@ class Function:
                         return f"it waits in {node.name!r}: {info.kind} on {info.on}"
         return "it is running"
 
-    def many(self, chunk: Chunk) -> Chunk | None:
-        """Of all elements of a chunk; None: one by one, since one of them fails or their shapes are no columns."""
+    def many(self, chunk: Chunk, shared: bool = False) -> Chunk | None:
+        """Of all elements of a chunk; None: one by one, since one of them fails or their shapes are no columns.
+
+        shared: kernels may use the task's threads, as in a step.
+        """
         if self._together is None or chunk.count == 1:
             return None
         try:
-            columns = self._together([*chunk.columns, *self._captured], chunk.count)
+            with self._runtime.workers if shared else nullcontext():
+                columns = self._together([*chunk.columns, *self._captured], chunk.count)
         except Exception:  # whatever it was: who goes one by one will see it
             return None
-        return Chunk([_uniform(column) for column in columns], chunk.count)
+        made = [_uniform(column) for column in columns]
+        fresh = self.in_groups and _is_own(made, [*chunk.columns, *self._captured])
+        return Chunk(made, chunk.count, fresh)
 
 
 def _dataset_in(value: Any) -> Dataset | None:
@@ -187,8 +200,61 @@ def _kept(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
+def _is_own(made: Sequence[Any], given: Sequence[Any]) -> bool:
+    """Whether what was made of `given` are arrays that share memory with nothing."""
+    if not all(isinstance(each, np.ndarray) and each.flags.writeable for each in made):
+        return False
+    others = [each for each in given if isinstance(each, np.ndarray)]
+    return not any(
+        np.may_share_memory(each, other)
+        for at, each in enumerate(made)
+        for other in (*made[:at], *others)
+    )
+
+
 def _uniform(column: Any) -> Any:
     return column_of(column) if isinstance(column, list) else column
+
+
+class Groups:
+    """How many elements at once a function gets that takes long (`Function.in_groups`), by what they took."""
+
+    MOST: Final = 64
+    MOST_S: Final = 1e-2
+    QUICK_S: Final = 1e-3
+    VAIN: Final = 4
+    """Groups in a row that could not be made; then there are no more."""
+
+    def __init__(self, function: Function, shared: bool = False) -> None:
+        """shared: see `Function.many`."""
+        self._function, self._shared = function, shared
+        self._left = self.VAIN if function.in_groups else 0
+        self.size = 1
+        self._slow = 0
+
+    @property
+    def on(self) -> bool:
+        """Whether there are any."""
+        return self._left > 0
+
+    @property
+    def quick(self) -> bool:
+        """Whether an element of late has not taken long; the first ones may have imported what they need."""
+        return self._slow < self.VAIN
+
+    def many(self, chunk: Chunk) -> Chunk | None:
+        """See `Function.many`."""
+        began_s = time.thread_time()
+        found = self._function.many(chunk, self._shared)
+        each_s = (time.thread_time() - began_s) / chunk.count
+        self._slow = self._slow + 1 if each_s > self.QUICK_S else 0
+        fits = int(self.MOST_S / max(each_s, 1e-9))
+        self.size = max(1, min(self.MOST, 2 * self.size, fits))
+        if found is not None:
+            self._left = self.VAIN
+        elif chunk.count > 1:
+            self._left -= 1
+        return found
 
 
 class Calling:
@@ -339,9 +405,12 @@ class PerElement(Stage):
         self._rest: Chunk | None = None  # elements that were taken, and not done
         self.steady = function.steady
         self._ended = False
+        self._groups = Groups(self._function)
 
     def _taken(self, most: int) -> Chunk | None:
         """Elements to be done: at least one."""
+        if self._groups.on:
+            most = min(most, self._groups.size)
         rest = self._rest
         if rest is None:
             rest = self.inputs[0].pull(most if self.steady and not self._function.waits else 1)
@@ -350,6 +419,12 @@ class PerElement(Stage):
             return rest
         self._rest = rest
         return rest.part(0, most)
+
+    def _together(self, chunk: Chunk) -> Chunk | None:
+        """See `Function.many`."""
+        if self._groups.on:
+            return self._groups.many(chunk)
+        return None if self._function.in_groups else self._function.many(chunk)
 
     def _done(self, count: int) -> None:
         """The first `count` of them are."""

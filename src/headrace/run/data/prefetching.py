@@ -69,7 +69,7 @@ class Prefetch(Stage):
     ) -> Prefetch:
         """Of a dataset, whose stages end with this one."""
         scope = Scope(parent=run.scope)
-        source = dataset.stage(run.within(scope))
+        source = run.within(scope).stage_of(dataset, 0)
         return cls(run, source, size, scope, worth_s)
 
     # -- the consumer -------------------------------------------------------------------------

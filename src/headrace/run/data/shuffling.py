@@ -30,9 +30,11 @@ _MOST: Final = 256  # at a time: as many rows more than the buffer has are kept
 class SeedGenerator:
     """The seeds of each pass over a dataset: the same for all, or drawn from a stream that the given ones begin."""
 
-    def __init__(self, seed: int, seed2: int, reshuffle: bool) -> None:
-        """reshuffle: each pass has its own.  Two zeros: seeds that nobody knows."""
-        self.reshuffle = reshuffle
+    def __init__(self, seed: int, seed2: int, reshuffle: bool, apart: bool = False) -> None:
+        """reshuffle: each pass has its own.  apart: where a dataset is in several places of another, each has them from
+        the beginning.  Two zeros: seeds that nobody knows.
+        """
+        self.reshuffle, self._apart = reshuffle, apart
         self._lock = threading.Lock()
         if not (seed or seed2):
             unknown = Philox(0, 0)
@@ -40,6 +42,17 @@ class SeedGenerator:
         self._begun = self._seeds = seed, seed2
         self._random = Philox(seed, seed2)
         self._drawn = 0
+
+    def at(self, run: Iteration) -> SeedGenerator:
+        """Of the stage that is being made."""
+        if not self._apart:
+            return self
+        places = run.seeds.setdefault(self, {})
+        found: SeedGenerator | None = places.get(run.place)
+        if found is None:
+            found = SeedGenerator(*self._begun, self.reshuffle) if places else self
+            places[run.place] = found
+        return found
 
     def next(self) -> Seeds:
         """Of the pass that begins."""
@@ -75,7 +88,7 @@ class Shuffle(Stage):
         super().__init__(run)
         self._source = source
         self._size = size
-        self._generator = seeds
+        self._generator = seeds.at(run)
         self._passes = passes
         self._pass = 0
         self._given = False  # anything in this pass
@@ -111,7 +124,7 @@ class Shuffle(Stage):
             if not self.inputs:
                 if 0 <= self._passes <= self._pass or (self._pass and self._is_empty):
                     return None
-                self.inputs = (self._source.stage(self.run),)
+                self.inputs = (self.run.stage_of(self._source, 0, self.place),)
                 self._slices.append([self._end, self._end])
                 self._given = False
             chunk = self.inputs[0].pull(most)
@@ -241,7 +254,7 @@ class Shuffle(Stage):
             for _ in range(length):
                 self._append_at(rows.pop(0))
             at += length
-        self.inputs = (self._source.stage(self.run),) if made else ()
+        self.inputs = (self.run.stage_of(self._source, 0, self.place),) if made else ()
 
     def _append_at(self, row: int) -> None:
         place = self._slices[-1][1] % self._size

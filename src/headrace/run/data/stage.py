@@ -80,6 +80,8 @@ class Iteration:
     stateful: nodes of functions that remember something, for people.  functions: of its stages, by their names.
     root: the dataset that is iterated, once there is one.
     stats: what stages that measure tell, if anybody wants to know.
+    place: of the stage that is being made: the numbers of the inputs that lead to it from the last stage.  seeds: of
+    shuffled datasets, by their places.
     remembering: of functions whose nodes remember what they have drawn, those that the whole pass calls: a stage that
     begins again, as with every epoch of a repeat, goes on where it was.
     """
@@ -88,9 +90,11 @@ class Iteration:
         "check",
         "files",
         "functions",
+        "place",
         "remembering",
         "root",
         "scope",
+        "seeds",
         "stateful",
         "stats",
         "threads",
@@ -112,13 +116,27 @@ class Iteration:
         self.remembering: dict[Any, Any] = {}
         self.root: Dataset | None = None
         self.stats: Stats | None = None
+        self.place: tuple[int, ...] = ()
+        self.seeds: dict[Any, Any] = {}
 
     def measured(self, stats: Stats) -> Iteration:
         """The same for stages whose measures `stats` wants."""
         made = Iteration(self.files, self.check, self.scope, self.threads)
         made.stateful, made.functions, made.stats = self.stateful, self.functions, stats
         made.root, made.remembering = self.root, self.remembering
+        made.place, made.seeds = self.place, self.seeds
         return made
+
+    def stage_of(
+        self, dataset: Dataset, number: int, place: tuple[int, ...] | None = None
+    ) -> Stage:
+        """The last stage of input `number` of the stage at `place`, or of the one that is being made."""
+        before = self.place
+        self.place = (*(before if place is None else place), number)
+        try:
+            return dataset.stage(self)
+        finally:
+            self.place = before
 
     def within(self, scope: Scope) -> Iteration:
         """The same for stages that a thread of their own pulls: `check` looks at `scope`."""
@@ -130,13 +148,15 @@ class Iteration:
         made = Iteration(self.files, check, scope, self.threads)
         made.stateful, made.functions, made.stats = self.stateful, self.functions, self.stats
         made.root, made.remembering = self.root, self.remembering
+        made.place, made.seeds = self.place, self.seeds
         return made
 
 
 class Stage:
     """The base of all: see the module header.
 
-    label: what people read.  steady: nobody but its consumer can tell when it is pulled, or how often.
+    label: what people read.  place: see `Iteration`.  steady: nobody but its consumer can tell when it is pulled, or
+    how often.
     """
 
     label = ""
@@ -144,6 +164,7 @@ class Stage:
 
     def __init__(self, run: Iteration, *inputs: Stage) -> None:
         self.run = run
+        self.place = run.place
         self.inputs = inputs
 
     def pull(self, most: int) -> Chunk | None:
@@ -275,7 +296,8 @@ class Made(Dataset):
 
     def stage(self, run: Iteration) -> Stage:
         """See `Dataset`."""
-        made = self._make(run, *[each.stage(run) for each in self.inputs])
+        inputs = [run.stage_of(each, number) for number, each in enumerate(self.inputs)]
+        made = self._make(run, *inputs)
         made.label = self.kind
         return made
 

@@ -109,11 +109,11 @@ class Window(Stage):
         return [int(self._ended), self._skips, list(self._held), failed]
 
     def restore(self, position: Position) -> None:
-        """See `save`."""
-        ended, self._skips, held, failed = position
+        """See `save`; the positions of older versions end before what failed."""
+        ended, self._skips, held, *later = position
         self._ended, self._held = bool(ended), list(held)
         self._failed = []
-        for at, tree in failed:
+        for at, tree in later[0] if later else ():
             error = failure_of(tree)
             if error is not None:
                 self._failed.append((int(at), error))

@@ -51,6 +51,15 @@ class Runtime:
         keep_freed_memory()
 
 
+class FunctionOfColumns(Protocol):
+    """A function of the graph for many elements at once; see `plan.columns`.  long: whether that takes long."""
+
+    long: bool
+
+    def __call__(self, arguments: Sequence[Any], count: int) -> list[Any]:
+        """The results for `count` elements, a column each."""
+
+
 class CallableFunction(Protocol):
     """A function of the graph, as kernels call it; see `plan.functions`.
 
@@ -70,7 +79,7 @@ class CallableFunction(Protocol):
     def anew(self) -> CallableFunction:
         """One that remembers nothing yet."""
 
-    def by_columns(self, varying: int) -> Callable[[Sequence[Any], int], list[Any]] | None:
+    def by_columns(self, varying: int) -> FunctionOfColumns | None:
         """The same for many elements at once; see `plan.functions`."""
 
     def __call__(self, args: Sequence[Any], step: StepState) -> list[Any]:

@@ -20,6 +20,10 @@ from headrace.run.uninterrupted import changes
 Column = Array | list[Any]
 
 
+class OneByOne(Exception):
+    """Elements that are to be done one after the other, from the first node to the last."""
+
+
 @changes
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -37,7 +41,7 @@ class Work:
     single: bool
 
     def run(self, registers: Registers, count: int) -> None:
-        """Make the output columns of `count` records.  Raises whatever the kernel does, and ValueError."""
+        """Make the output columns of `count` records.  Raises whatever the kernel does, OneByOne and ValueError."""
         values = [registers[register] for register in self.inputs]
         made: Any
         try:
@@ -47,6 +51,8 @@ class Work:
                 raise NotImplementedError
             else:
                 made = self._together(values)
+        except OneByOne:
+            raise
         except Exception:  # whatever it was: the records may be of different shapes
             if self.kernel is None:
                 raise
