@@ -238,20 +238,28 @@ def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
     return run
 
 
-def kernel_apart_from(
-    member: Instr, device: Device, constants: Mapping[int, Any]
-) -> Callable[..., Any]:
-    """As `kernel_on`, for a node of a group: constants of the step are with the host."""
-    kernel, run = kernel_of(member.op), kernel_on(member.op, device)
+def kernel_apart_from(member: Instr, device: Device, values: Values) -> Callable[..., Any]:
+    """As `kernel_on`, for a node of a group: constants of the step are with the host, and variables may stand for what
+    they hold.
+    """
+    kernel, run, constants = kernel_of(member.op), kernel_on(member.op, device), values.constants
     assert kernel is not None
-    there = {
-        place: device.put(constants[value])
+    free = [
+        (place, value)
         for place, value in enumerate(member.inputs)
-        if value in constants and not kernel.on_host(place, len(member.inputs))
-    }
-    if not there:
+        if not kernel.on_host(place, len(member.inputs))
+    ]
+    there = {place: device.put(constants[value]) for place, value in free if value in constants}
+    refer = {place for place, value in free if value in values.references}
+    if not there and not refer:
         return run
-    return lambda *inputs: run(*[there.get(place, value) for place, value in enumerate(inputs)])
+
+    def taken(place: int, value: Any) -> Any:
+        if place in refer and isinstance(value, Variable):
+            return _value_on(device, value)
+        return there.get(place, value)
+
+    return lambda *inputs: run(*[taken(place, value) for place, value in enumerate(inputs)])
 
 
 # -- copies -----------------------------------------------------------------------------------------------------------
@@ -311,8 +319,11 @@ class _Copying:
         return found
 
     def _stays(self, instr: Instr, place: int) -> bool:
-        if instr.what == FUSED:  # in whose program they are constants
-            return instr.inputs[place] in self._values.constants
+        if instr.what == FUSED:  # in whose program they are constants, or variables
+            value = instr.inputs[place]
+            tensor = self._values.tensors[value]
+            is_handle = tensor is not None and tensor._dtype is dtypes.resource
+            return value in self._values.constants or place in instr.refers or is_handle
         if STAGES in instr.op.traits:
             return not kept(instr.op, instr.op.inputs, self._device(instr))[place]
         kernel = kernel_of(instr.op)
@@ -399,10 +410,12 @@ class _Copying:
 def gives_here(instr: Instr, place: int, device: Device) -> bool:
     """Whether an output of what is on a device is with the host."""
     op = instr.op
+    if instr.what == FUSED:
+        return instr.outputs[place] in instr.body[0].values.references
     if STAGES in op.traits:
         return not kept(op, op.outputs, device)[place]
     kernel = kernel_of(op)
-    return instr.what == NODE and kernel is not None and kernel.stays(place)
+    return kernel is not None and kernel.stays(place)
 
 
 def _value_on(device: Device, value: Any) -> Any:
