@@ -22,7 +22,6 @@ from headrace.base.traits import (
     RECEIVE,
     SEND,
     SNAPSHOTS,
-    STAGES,
     SWITCH,
     SWITCH_N,
     TAKES_REFS,
@@ -38,6 +37,7 @@ from headrace.plan.cost_model import MUCH, cost
 from headrace.plan.devices import kernel_apart
 from headrace.plan.inline_callbacks import inline_callbacks
 from headrace.plan.prune import Pruned
+from headrace.plan.staged import KEEPS_ASIDE
 from headrace.run.devices.device import Device
 from headrace.run.exec import flow_nodes as does
 from headrace.run.exec.dataflow import POLL_EVERY, DataflowProgram
@@ -89,7 +89,7 @@ def compile_dataflow(
             op.traits,
         )
         info.functions = functions(op, info.device)
-        device = None if STAGES in op.traits else placed.get(op)  # what it puts aside is the host's
+        device = placed.get(op) if KEEPS_ASIDE.isdisjoint(op.traits) else None  # the host's
         nodes[op] = _node(len(args) + len(nodes), op, info, references, aliased, device)
     for op in ops:
         node = nodes[op]

@@ -26,7 +26,7 @@ from headrace.base.traits import CONST, DRAWS, MAY_WAIT, READS_VARIABLE
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.ops._portable.table import READ, ArrayKernel, StateKernel, array_kernels
-from headrace.plan.devices import kernel_of
+from headrace.plan.devices import Placed, kernel_of
 from headrace.plan.fused_kernels import build, build_updating
 from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, Instr, Request, Step
 from headrace.plan.nesting import closed
@@ -56,8 +56,10 @@ def _has_jax() -> bool:
     return importlib.util.find_spec("jax") is not None
 
 
-def may_pay(ops: Iterable[Operation]) -> bool:
-    """Whether there are nodes enough that a group may be made of."""
+def may_pay(ops: Iterable[Operation], placed: Placed) -> bool:
+    """Whether there are nodes enough that a group may be made of.  placed: see `Request`."""
+    if sum([op in placed and MAY_WAIT not in op.traits for op in ops]) >= _FEWEST_THERE:
+        return True
     kernels = array_kernels()
     return sum([_may_join(kernels.get(op.type), op) for op in ops]) >= FEWEST
 
@@ -244,6 +246,8 @@ class _Fusing:
         if kernel.alone and self._device(instr) is HOST:
             return False
         if not _numeric((*op.inputs, *op.outputs)):
+            return False
+        if kernel.passes and not values.references.isdisjoint(instr.outputs):
             return False
         return all(
             value in values.constants

@@ -1,25 +1,36 @@
-"""Staging areas in a plan: what is put aside on a device stays there until it is taken.
+"""Staging areas, and what loops keep, in a plan: what is put aside on a device stays there until it is taken.
 
-The nodes run on the host.  Values of dtypes that the device keeps go in and come out as its arrays; keys, indices and
-whole numbers of 32 bits are the host's.  Whoever takes them elsewhere gets a copy.
+The nodes run on the host.  Values of dtypes that the device keeps go in and come out as its arrays; keys, indices,
+handles and whole numbers of 32 bits are the host's.  Whoever takes them elsewhere gets a copy.
 Called by: plan.devices, plan.kernels, plan.emit.  Threads: any.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headrace.base.traits import STAGES, STORES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import ArgDef
 from headrace.graph.tensor import Tensor
 from headrace.run.devices.device import Device
 from headrace.run.devices.there import There, here, on
 
+KEEPS_ASIDE = frozenset((STAGES, STORES))
+"""Traits of nodes that put values aside, or take them back."""
+
 
 def kept(op: Operation, tensors: Sequence[Tensor], device: Device) -> list[bool]:
     """Which of a node's inputs or outputs are arrays of the device."""
     assert op.spec is not None
+    if STORES in op.traits:
+        arguments = op.spec.inputs if tensors is op.inputs else op.spec.outputs
+        return [
+            argument.type_attr is not None and device.keeps(tensor._dtype._base.name)
+            for argument, tensor in zip(arguments, tensors, strict=True)
+        ]
     defined = op.spec.inputs if tensors is op.inputs else op.spec.outputs
     first = sum([not _is_list(each) for each in defined])
     return [
@@ -52,6 +63,36 @@ def putting(op: Operation, device: Device, kernel: Callable[..., Any]) -> Callab
                 for value, dtype in zip(inputs, there, strict=True)
             ],
         )
+
+    return run
+
+
+def storing(op: Operation, device: Device) -> Callable[..., Any]:
+    """The kernel, a function of the inputs, of a node that keeps values within a step: of arrays of the device."""
+    spec = op.spec
+    assert spec is not None
+    assert spec.kernel is not None
+    attrs = {name: op.attrs[name] for name in spec.kernel_attrs}
+    kernel, single = functools.partial(spec.kernel, device.xp, **attrs), spec.single_output
+    there = [
+        tensor._dtype._base.np if is_kept else None
+        for tensor, is_kept in zip(op.inputs, kept(op, op.inputs, device), strict=True)
+    ]
+    gives = kept(op, op.outputs, device)
+
+    def run(*inputs: Any) -> Any:
+        found = kernel(
+            *[
+                value if dtype is None else There(device, value, dtype)
+                for value, dtype in zip(inputs, there, strict=True)
+            ]
+        )
+        if single:
+            return on(device, found) if gives[0] else here(found)
+        return [
+            on(device, value) if is_kept else here(value)
+            for value, is_kept in zip(found, gives, strict=True)
+        ]
 
     return run
 

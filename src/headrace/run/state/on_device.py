@@ -43,6 +43,11 @@ class Taken(NamedTuple):
     dtype: Any
     size: int
 
+    @property
+    def ndim(self) -> int:
+        """As arrays have it."""
+        return len(self.shape)
+
 
 @changes
 class OnDevice(State):
