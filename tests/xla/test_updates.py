@@ -1,4 +1,4 @@
-"""Updates as part of compiled groups: what variables become, who else reads them, and what happens where a step fails."""
+"""Updates in compiled groups: what variables become, who else reads them, what happens where a step fails."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_step_that_fails_changes_nothing_and_keeps_no_memory(
 
 
 def test_many_steps_hold_what_one_does(gpu: Device, programs: list[str]) -> None:
-    weights, labels, train, loss = failing()
+    _, labels, train, loss = failing()
     fed = {labels: np.arange(64)}
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())

@@ -172,8 +172,8 @@ STAGES = Trait(
 )
 STORES = Trait(
     "STORES",
-    "keeps values for later in the step, or gives them back: on whichever device, where the values are; handles, "
-    "indices and flows are the host's.  For a device the kernel's `xp` is its namespace, and values are `There`",
+    "keeps values for later in the step, or gives them back: on whichever device, where the values are, and flows; "
+    "handles and indices are the host's.  For a device the kernel's `xp` is its namespace, and values are `There`",
 )
 SESSION_HANDLE = Trait(
     "SESSION_HANDLE",

@@ -92,6 +92,8 @@ class _Homes(_Where):
         self.path_of: dict[int, Path] = {}  # of lists, by the id of their step
         self._paths: dict[int, Path] = {}  # where each value is made
         self._joints: dict[int, tuple[Sequence[int], Path]] = {}
+        self._kept: list[int] = []  # variables of loops that stay what they are
+        self._wanted_on: dict[int, set[Device]] = {}
         self._number = 0
         self._look(step, ())
         self._settle()
@@ -114,6 +116,8 @@ class _Homes(_Where):
                 self._look_at_loop(instr, path)
             else:
                 self._paths.update(dict.fromkeys(instr.outputs, path))
+                for value, device in self.wants(instr):
+                    self._wanted_on.setdefault(value, set()).add(device)
                 device = self.device(instr)
                 if device is not HOST:
                     for place, value in enumerate(instr.outputs):
@@ -134,6 +138,8 @@ class _Homes(_Where):
         ):
             self._paths[variable] = path
             self._joints[variable] = ((start if following == variable else following,), ())
+            if following == variable:
+                self._kept.append(variable)
 
     def _new(self, path: Path) -> Path:
         self._number += 1
@@ -141,6 +147,16 @@ class _Homes(_Where):
 
     def _settle(self) -> None:
         """What loops carry and what comes out of branches is where it is made."""
+        self._follow()
+        for variable in self._kept:  # it is put once
+            devices = self._wanted_on.get(variable, ())
+            if variable not in self.home and len(devices) == 1:
+                (device,) = devices
+                if device is not HOST and self._may_be(variable, device):
+                    self.home[variable] = device
+        self._follow()
+
+    def _follow(self) -> None:
         going = True
         while going:
             going = False

@@ -121,7 +121,7 @@ def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed
     others = {name: device for name, device in others.items() if device is not HOST}
     if not others:
         return {}
-    found = {}
+    found: dict[Operation, Device] = {}
     for op in ops:
         device = others.get(devices.get(op, ""))
         if device is not None and _computes(op, device) and not _is_only_truths(op, found):

@@ -56,7 +56,11 @@ def _bind(instr: Instr, facts: Facts, infos: Infos) -> None:
         )
     device = facts.step.request.placed.get(op)
     if device is not None and STORES in spec.traits:
-        instr.kernel = naming(f"{op.type} {op.name!r}", device, storing(op, device))
+        kernel = naming(f"{op.type} {op.name!r}", device, storing(op, device))
+        if spec.takes_ctx:
+            kernel = does.in_context(kernel, infos(op), len(instr.inputs))
+            instr.inputs = (STEP, *instr.inputs)
+        instr.kernel = kernel
         return
     if device is not None and STAGES not in spec.traits:
         instr.kernel = kernel_on(op, device)

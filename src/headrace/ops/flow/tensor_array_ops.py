@@ -31,7 +31,7 @@ from headrace.base.traits import (
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
-from headrace.run.devices.there import There, here, joined, rows, stacked
+from headrace.run.devices.there import There, here, joined, pieces, rows, stacked
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.tensor_arrays import TensorArray
 
@@ -368,8 +368,7 @@ def split_op(
     Raises InvalidArgument (dtype, lengths that do not add up to the rows, an array of another size).
     """
     _check_type(handle, T)
-    value = here(value)
-    if lengths.ndim != 1 or not value.ndim or int(lengths.sum()) != len(value):
+    if lengths.ndim != 1 or not value.shape or int(lengths.sum()) != value.shape[0]:
         raise errors.invalid_argument(
             "Expected sum of lengths to be equal to values.shape[0], but "
             f"lengths {lengths.tolist()} are no vector that adds up to the rows of value, which has shape "
@@ -381,9 +380,11 @@ def split_op(
             f"TensorArray {handle.name!r} does not grow: dynamic_size is false"
         )
     ends = np.cumsum(lengths).tolist()
-    parts = (
-        [value[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
-    )
+    between = [*zip([0, *ends[:-1]], ends, strict=True)] if ends else []
+    if value.__class__ is There:
+        parts = pieces(value, between)
+    else:
+        parts = [value[start:end] for start, end in between]
     handle.write_all(range(len(parts)), parts)
     return flow_in
 

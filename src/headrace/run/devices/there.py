@@ -77,6 +77,15 @@ def rows(value: There) -> list[Any]:
     return [There(value.device, row, value.dtype) for row in found]
 
 
+def pieces(value: There, between: Sequence[tuple[int, int]]) -> list[Any]:
+    """Rows from one number to another, of an array [n, …]."""
+    if len(between) > MOST_ROWS:
+        whole = here(value)
+        return [whole[start:end] for start, end in between]
+    cut = value.device.bound(lambda array: [array[start:end, ...] for start, end in between])
+    return [There(value.device, piece, value.dtype) for piece in cut(value.value)]
+
+
 def _stack(xp: Any, *values: Any) -> tuple[list[Any], None]:
     return [xp.stack(values)], None
 
