@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from headrace.base import dtypes
@@ -262,9 +263,11 @@ def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
     return run
 
 
-def kernel_apart_from(member: Instr, device: Device, values: Values) -> Callable[..., Any]:
-    """As `kernel_on`, for a node of a group: constants of the step are with the host, and variables may stand for what
-    they hold.
+def kernel_apart_from(
+    member: Instr, device: Device, values: Values, shapes: AbstractSet[int]
+) -> Callable[..., Any]:
+    """As `kernel_on`, for a node of a group: constants of the step and what follows from shapes are with the host, and
+    variables may stand for what they hold.
     """
     kernel, run, constants = kernel_of(member.op), kernel_on(member.op, device), values.constants
     assert kernel is not None
@@ -275,12 +278,15 @@ def kernel_apart_from(member: Instr, device: Device, values: Values) -> Callable
     ]
     there = {place: device.put(constants[value]) for place, value in free if value in constants}
     refer = {place for place, value in free if value in values.references}
-    if not there and not refer:
+    follow = {place for place, value in free if value in shapes}
+    if not there and not refer and not follow:
         return run
 
     def taken(place: int, value: Any) -> Any:
         if place in refer and isinstance(value, Variable):
             return value_on(device, value)
+        if place in follow:
+            return device.put(value)
         return there.get(place, value)
 
     return lambda *inputs: run(*[taken(place, value) for place, value in enumerate(inputs)])

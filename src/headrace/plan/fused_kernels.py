@@ -5,13 +5,17 @@ Called by: plan.fusion, by way of the groups that it makes.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.ops._portable.table import ASSIGN, READ, ArrayKernel, StateKernel, check, tracing
+from headrace.plan.binding import bound_kernel
 from headrace.plan.devices import kernel_of
 from headrace.plan.rules.group import Group
 from headrace.plan.variables import Variables
@@ -19,19 +23,29 @@ from headrace.run.exec.fused import FusedKernel
 from headrace.run.exec.instructions import Kernel
 from headrace.run.exec.updating import Held, UpdatingKernel
 
+_LARGEST_SHAPE: Final = 1 << 16
+"""Elements of what follows from shapes, which are constants of the program."""
+
 
 class _Part(NamedTuple):
-    """A node of a group.  inputs: (place, whether it is a constant of the host's) of each."""
+    """A node of a group.  inputs: (place, whether it is a constant of the host's) of each.
 
-    kernel: ArrayKernel | StateKernel
+    kernel: one of the host's, if it follows from shapes.
+    """
+
+    kernel: ArrayKernel | StateKernel | Callable[..., Any]
     attrs: dict[str, Any]
     inputs: Sequence[tuple[int, bool]]
     outputs: int
     single: bool
 
 
-def build(group: Group) -> Kernel:
-    """The kernel of a group that only computes: (step, what it is given) -> its results."""
+def build(shapes: AbstractSet[int], group: Group) -> Kernel:
+    """The kernel of a group that only computes: (step, what it is given) -> its results.
+
+    shapes: values that follow from shapes, which are known when it is traced.
+    """
+    group.shapes = shapes
     known = _known(group)
     wanted = [group.places[value] for value in group.outputs]
     given = [place for place in range(len(group.inputs)) if place not in known]
@@ -39,8 +53,9 @@ def build(group: Group) -> Kernel:
     return _kernel(group, fused, [])
 
 
-def build_updating(variables: Variables, group: Group) -> Kernel:
+def build_updating(variables: Variables, shapes: AbstractSet[int], group: Group) -> Kernel:
     """As `build`, of a group that reads variables, and changes some."""
+    group.shapes = shapes
     known, states, held = _known(group), _States(group, variables), list[Held]()
     for root, place in states.order:
         tensor = group.values.tensor(group.inputs[place])
@@ -110,14 +125,18 @@ def _known(group: Group) -> dict[int, Any]:
 def _parts(group: Group) -> list[_Part]:
     found = []
     for member in group.members:
-        kernel = kernel_of(member.op)
-        assert kernel is not None
+        kernel, outputs = kernel_of(member.op), len(member.outputs)
         assert member.op.spec is not None
+        single = outputs == 1 and member.op.spec.single_output
+        if not group.shapes.isdisjoint(member.outputs):
+            places = [(place, True) for place in group.inputs_of(member)]
+            host = bound_kernel(member.op, member.op.spec)
+            found.append(_Part(host, {}, places, outputs, single))
+            continue
+        assert kernel is not None
         attrs = {name: member.op.attrs[name] for name in kernel.attrs if name in member.op.attrs}
         stays = [kernel.on_host(place, len(member.inputs)) for place in range(len(member.inputs))]
         inputs = list(zip(group.inputs_of(member), stays, strict=True))
-        outputs = len(member.outputs)
-        single = outputs == 1 and member.op.spec.single_output
         found.append(_Part(kernel, attrs, inputs, outputs, single))
     return found
 
@@ -198,7 +217,7 @@ class _Values:
         states: Mapping[int, int],
         held: list[Any],
     ) -> None:
-        self._xp, self._known, self._arrays, self._states = xp, known, arrays, states
+        self._xp, self._known, self._arrays, self._states = xp, {**known}, arrays, states
         self.held = held
 
     def __getitem__(self, place: int) -> Any:
@@ -216,7 +235,9 @@ class _Values:
             for part in parts:
                 found = self._found(part)
                 if found is not None:
-                    self._arrays.update(enumerate([found] if part.single else found, count))
+                    of_host = not isinstance(part.kernel, (ArrayKernel, StateKernel))
+                    made = self._known if of_host else self._arrays
+                    made.update(enumerate([found] if part.single else found, count))
                 count += part.outputs
             holds = None
             for condition in required:
@@ -232,6 +253,12 @@ class _Values:
             self._known[place] if stays and place in self._known else self[place]
             for place, stays in part.inputs
         ]
+        if not isinstance(kernel, ArrayKernel):
+            found = kernel(*taken)
+            check(
+                all(np.size(each) <= _LARGEST_SHAPE for each in ([found] if part.single else found))
+            )
+            return found
         function = kernel.function_for(xp)
         assert function is not None
         return function(xp, *taken, **part.attrs)

@@ -26,6 +26,7 @@ from headrace.base.traits import CONST, DRAWS, MAY_WAIT, READS_VARIABLE
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.ops._portable.table import READ, ArrayKernel, StateKernel, array_kernels
+from headrace.plan.copies import asks_for_shapes
 from headrace.plan.devices import Placed, kernel_of
 from headrace.plan.fused_kernels import build, build_updating
 from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, Instr, Request, Step
@@ -122,7 +123,8 @@ class _Fusing:
     """members: of the group that is being made; late: what depends on them and is to come after them.
 
     reads, writes: variables that members read and change, as `Variables.of` has them; None: one of which nobody knows
-    which.  where: the device of all.
+    which.  shapes: values that follow from the shapes of what members give, which is known when the program is made.
+    where: the device of all.
     """
 
     def __init__(self, step: Step, variables: Variables) -> None:
@@ -140,6 +142,7 @@ class _Fusing:
         self._late_ops: set[Operation] = set()
         self._reads: set[int | None] = set()
         self._writes: set[int | None] = set()
+        self._shapes: set[int] = set()
         self._late_reads = False
         self._of_state = False
         self._where: Device = HOST
@@ -159,7 +162,10 @@ class _Fusing:
         late = late or not self._late_ops.isdisjoint(instr.controls)
         depends = late or not self._made.isdisjoint(instr.inputs)
         depends = depends or not self._ops.isdisjoint(instr.controls)
-        if joins and not late and self._joins(instr):
+        if not late and self._follows_from_shapes(instr):
+            self._join(instr)
+            self._shapes.update(instr.outputs)
+        elif joins and not late and self._joins(instr):
             if self._is_out_of_turn(instr):
                 self._end()
                 self._add(instr)
@@ -180,7 +186,8 @@ class _Fusing:
             self._code.append(instr)
 
     def _join(self, instr: Instr) -> None:
-        self._where = self._device(instr)
+        if self._device(instr) is not HOST or not self._members:
+            self._where = self._device(instr)
         self._members.append(instr)
         self._made.update(instr.outputs)
         self._ops.update((instr.op, *instr.nodes))
@@ -190,22 +197,65 @@ class _Fusing:
 
     def _end(self) -> None:
         """The group is as large as it can be; what waited for it may begin another."""
-        members, late, where = self._members, self._late, self._where
-        inside = set(members)
+        late, where = self._late, self._where
+        inside, outside = self._shapes_apart()
         kept = [
             value
-            for member in members
+            for member in self._members
             for value in member.outputs
-            if value in self._facts.results or not inside.issuperset(self._facts.uses(value))
+            if self._shapes.isdisjoint(member.outputs)
+            and (
+                value in self._facts.results
+                or not inside.issuperset(self._facts.uses(value))
+                or not outside.isdisjoint(self._facts.uses(value))
+            )
         ]
         fewest = FEWEST if where is HOST else _FEWEST_THERE
-        if len(inside) >= fewest and (kept or self._writes):
-            self._code.append(self._group(members, kept))
+        count = sum([self._shapes.isdisjoint(member.outputs) for member in self._members])
+        if count >= fewest and (kept or self._writes):
+            self._code.append(self._group(self._members_of(inside, outside), kept))
+            self._code += [member for member in self._members if member in outside]
         else:
-            self._code += members
+            self._code += self._members
         self._begin()
         for instr in late:
             self._add(instr, where is not HOST and self._device(instr) is where)
+
+    def _shapes_apart(self) -> tuple[set[Instr], set[Instr]]:
+        """The members that run in the group, and those that run outside: what follows from shapes may do both."""
+        inside, outside = set(self._members), set[Instr]()
+        if not self._shapes:
+            return inside, outside
+        everything = frozenset(inside)
+        for member in reversed(self._members):
+            if self._shapes.isdisjoint(member.outputs):
+                continue
+            users = {user for value in member.outputs for user in self._facts.uses(value)}
+            if inside.isdisjoint(users):
+                inside.discard(member)
+            is_result = not self._facts.results.isdisjoint(member.outputs)
+            if is_result or not users <= everything or not users.isdisjoint(outside):
+                outside.add(member)
+        return inside, outside
+
+    def _members_of(self, inside: set[Instr], outside: set[Instr]) -> list[Instr]:
+        """Those that run in the group; what runs outside, too, gives other values here."""
+        other: dict[int, int] = {}
+        members = []
+        for member in self._members:
+            if member not in inside:
+                continue
+            inputs = tuple([other.get(value, value) for value in member.inputs])
+            if member in outside:
+                for value in member.outputs:
+                    other[value] = self._values.new(self._values.tensors[value])
+                outputs = tuple([other[value] for value in member.outputs])
+                member = member.changed(inputs=inputs, outputs=outputs, nodes=())
+            elif inputs != member.inputs:
+                member = member.changed(inputs=inputs)
+            members.append(member)
+        self._shapes = {other.get(value, value) for value in self._shapes}
+        return members
 
     def _finish(self) -> None:
         """No group goes on after this."""
@@ -214,14 +264,15 @@ class _Fusing:
 
     def _group(self, members: Sequence[Instr], kept: Sequence[int]) -> Instr:
         if not self._of_state:
-            return joined(FUSED, Match(members, build, kept), self._step)
+            match = Match(members, partial(build, self._shapes), kept)
+            return joined(FUSED, match, self._step)
         references = {
             value
             for member in members
             for value in member.inputs
             if value in self._values.references and self._variables.lives_on(value) is self._where
         }
-        match = Match(members, partial(build_updating, self._variables), kept)
+        match = Match(members, partial(build_updating, self._variables, self._shapes), kept)
         return joined(FUSED, match, self._step, references)
 
     # -- what may be in it ----------------------------------------------------------------------------------------
@@ -250,9 +301,27 @@ class _Fusing:
         if kernel.passes and not values.references.isdisjoint(instr.outputs):
             return False
         return all(
-            value in values.constants
+            value in values.constants or value in self._shapes
             for place, value in enumerate(instr.inputs)
             if kernel.on_host(place, len(instr.inputs))
+        )
+
+    def _follows_from_shapes(self, instr: Instr) -> bool:
+        """Whether it is computed when the program is made, for a group that is on a device."""
+        op, spec = instr.op, instr.op.spec
+        if not self._members or self._where is HOST or instr.after != self._members[0].after:
+            return False
+        if instr.what != NODE or instr.body or instr.kernel is not None or instr.detail is not None:
+            return False
+        if asks_for_shapes(instr):
+            return self._made.issuperset(instr.inputs)
+        if spec is None or spec.kernel is None or spec.takes_ctx or not spec.foldable:
+            return False
+        if instr.effects or self._shapes.isdisjoint(instr.inputs):
+            return False
+        constants = self._values.constants
+        return all(map(_is_like_a_shape, op.outputs)) and all(
+            value in self._shapes or value in constants for value in instr.inputs
         )
 
     def _fits_of_state(self, instr: Instr, kernel: StateKernel) -> bool:
@@ -313,6 +382,14 @@ class _Fusing:
 
 def _acts(instr: Instr) -> bool:
     return bool(instr.effects) or instr.waiter >= 0 or instr.what in (BRANCH, LOOP)
+
+
+def _is_like_a_shape(tensor: Tensor) -> bool:
+    return (
+        tensor._dtype.name in ("int32", "int64")
+        and tensor._raw is not None
+        and len(tensor._raw) < 2
+    )
 
 
 def _is_handle(tensor: Tensor) -> bool:

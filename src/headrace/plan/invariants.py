@@ -60,7 +60,7 @@ def check_groups(before: Step, after: Step) -> None:
     for instr in instrs(after.code):
         if instr.body and instr.what not in (BRANCH, LOOP, "shapes"):
             (body,) = instr.body
-            inside = {member.op for member in body.code}
+            inside = {member.op for member in body.code if member.nodes}
             assert inside.isdisjoint(alone), f"a node of {instr.op.name!r} runs twice"
             assert len(body.args) == len(instr.inputs), f"{instr.op.name!r} has other inputs inside"
 

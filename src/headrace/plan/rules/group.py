@@ -70,8 +70,10 @@ class Group:
     """What a rule's `build` has: the group's instruction, its nodes one by one, and where their values stand.
 
     places: of each value, by number: the inputs of the group come first, then what the nodes give, in order.  device:
-    where they compute.
+    where they compute.  shapes: values that are the host's wherever that is.
     """
+
+    shapes: AbstractSet[int] = NOTHING
 
     def __init__(self, instr: Instr, step: Step, infos: Infos) -> None:
         (body,) = instr.body
@@ -108,8 +110,8 @@ class Group:
 
     def _instruction(self, member: Instr, register: dict[int, int]) -> Instruction:
         kernel = None
-        if self.device is not HOST:
-            kernel = kernel_apart_from(member, self.device, self.values)
+        if self.device is not HOST and self.shapes.isdisjoint(member.outputs):
+            kernel = kernel_apart_from(member, self.device, self.values, self.shapes)
         made = _instruction(member, register, self._infos(member.op), kernel)
         if self.device is HOST and self.instr.what == FUSED:
             made.kernel = _dereferencing(made.kernel, member, self.values)
