@@ -137,7 +137,8 @@ class _Homes(_Where):
             detail.variables, detail.starts, detail.nexts, strict=True
         ):
             self._paths[variable] = path
-            self._joints[variable] = ((start if following == variable else following,), ())
+            stays = following == variable or following in self.values.constants
+            self._joints[variable] = ((start if stays else following,), ())
             if following == variable:
                 self._kept.append(variable)
 

@@ -131,11 +131,14 @@ def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed
 
 
 def _is_only_truths(op: Operation, found: Placed) -> bool:
-    """Whether a node makes truths of the host's numbers and truths, as conditions of loops are: so does the host."""
+    """Whether a node makes truths of the host's numbers and truths, as conditions of loops are: so does the host.
+
+    One truth is made there if any of what it is made of is.
+    """
     if not op.inputs or not _dtypes(op) <= _OF_TRUTHS or not KEEPS_ASIDE.isdisjoint(op.traits):
         return False
-    makers = [_source(tensor).op for tensor in op.inputs if tensor._dtype._base is dtypes.bool]
-    return not any(maker in found for maker in makers)
+    made = [_source(each).op in found for each in op.inputs if each._dtype._base is dtypes.bool]
+    return not any(made) or (not all(made) and op.outputs[0]._raw == ())
 
 
 def _source(tensor: Tensor) -> Tensor:
