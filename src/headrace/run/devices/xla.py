@@ -160,13 +160,17 @@ class Gpu(Device):
         def traced(replaced: Sequence[Any], others: Sequence[Any]) -> Any:
             return function(self.xp, replaced, others)
 
-        program = self._jax.jit(traced, donate_argnums=0)
+        program = self._jax.jit(traced, donate_argnums=0 if self._may_be_written_over() else ())
 
         def run(replaced: Sequence[Any], others: Sequence[Any]) -> Any:
             with self._here():
                 return self._guarded(program, list(replaced), list(others))
 
         return run
+
+    def _may_be_written_over(self) -> bool:
+        """Whether XLA may write over arrays that are replaced: older ones warn that they cannot on processors."""
+        return not self._stands_in or self._jax.__version_info__ >= (0, 5)
 
     def copied(self, value: Any) -> Any:
         """See `Device`."""
