@@ -231,7 +231,7 @@ def read_op(xp: Any, handle: TensorArray, index: Any, flow_in: Any, *, dtype: DT
     """The element at index []; see run.tensor_arrays.TensorArray.read."""
     _check_type(handle, dtype)
     value = handle.read(_index(index))
-    return here(value) if xp is np else value
+    return here(value) if value.__class__ is There and xp is np else value
 
 
 @op(
