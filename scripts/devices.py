@@ -31,8 +31,8 @@ HEAD = """\
 """
 INTRODUCTION = """\
 NumPy: what computes it on a CPU, a ufunc or a kernel of its own. XLA, traced: whether it can be part of a program that
-XLA compiles, with others or, where it changes variables, by itself; on CPUs NumPy's products and convolutions are left
-as they are. XLA, at once: whether a GPU computes it. Where
+XLA compiles, with others, of a GPU alone where variables are only read; on CPUs NumPy's products and convolutions are
+left as they are. XLA, at once: whether a GPU computes it. Where
 dtypes or attrs are others the host computes it.
 
 """
@@ -52,7 +52,7 @@ def table() -> str:
 
 def _traced(kernel: ArrayKernel | StateKernel) -> str:
     if isinstance(kernel, StateKernel):
-        return "no" if kernel.does == READ else "yes"
+        return "on GPUs" if kernel.does == READ else "yes"
     return "on GPUs" if kernel.alone else "yes"
 
 

@@ -248,6 +248,32 @@ def test_a_graph_that_the_general_executor_runs_computes_there(toys: list[ToyDev
     assert toys[0].counts["kernel"] == 2
 
 
+def test_a_recurrent_network_that_is_there_stays_there(toys: list[ToyDevice]) -> None:
+    def trained(device: str, time: int) -> tuple[Any, tuple[int, int]]:
+        with tf.Graph().as_default(), tf.device(device):
+            x = tf.placeholder(tf.float32, [2, time, 3])
+            cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=tf.constant_initializer(0.3))
+            outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+            loss = tf.reduce_sum(tf.square(outputs))
+            train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+            fed = {x: np.linspace(-1, 1, 6 * time).reshape(2, time, 3)}
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                found = [session.run([loss, train], fed)[0] for _ in range(2)]
+                before = toys[0].transfers["put"], toys[0].transfers["got"]
+                found.append(session.run([loss, train], fed)[0])
+                after = toys[0].transfers["put"], toys[0].transfers["got"]
+        return found, (after[0] - before[0], after[1] - before[1])
+
+    moved = []
+    for time in (2, 5):
+        found, of_last = trained(TOY, time)
+        np.testing.assert_allclose(found, trained("/cpu:0", time)[0], 1e-4)
+        moved.append(of_last)
+    assert moved[0] == moved[1]
+    assert moved[0] <= (2, 1)
+
+
 def test_unpinned_nodes_of_a_cluster_go_to_the_gpu_of_their_task() -> None:
     """As in a local session; what a GPU has no kernel for stays on the CPU, and so does the state beside it."""
     with (

@@ -20,10 +20,22 @@ def of(size: int = 3, name: str = "x", axis: int = 0, swap: bool = False) -> str
         return identity(Request(pruned, [x], fetched, {}, {}))
 
 
+def pooled(layout: str, name: str) -> str:
+    """A step in which nothing but text says how something is computed."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [4, 4, 4, 4])
+        y = tf.nn.max_pool(x, [1] * 4, [1] * 4, "SAME", layout, name=name)
+        kept = tf.Variable(tf.zeros([4]), name=f"{name}_kept", trainable=False)
+        pruned = needed([x], [y, kept], [])
+        return identity(Request(pruned, [x], [y, kept], {}, {}))
+
+
 def test_names_do_not_matter() -> None:
+    assert pooled("NHWC", "one") == pooled("NHWC", "two")
     assert of() == of(name="other")
 
 
 def test_shapes_attrs_and_what_is_fetched_do() -> None:
     found = {of(), of(size=4), of(axis=1), of(swap=True), of(size=2)}
     assert len(found) == 5
+    assert pooled("NHWC", "one") != pooled("NCHW", "one")

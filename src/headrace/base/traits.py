@@ -175,6 +175,11 @@ STAGES = Trait(
     "STAGES",
     "a staging area's: on whichever device, where the values are that were put aside; keys and indices are the host's",
 )
+STORES = Trait(
+    "STORES",
+    "keeps values for later in the step, or gives them back: on whichever device, where the values are, and flows; "
+    "handles and indices are the host's.  For a device the kernel's `xp` is its namespace, and values are `There`",
+)
 SESSION_HANDLE = Trait(
     "SESSION_HANDLE",
     "gives the handle of a tensor that the session keeps; fetched, it is a TensorHandle",

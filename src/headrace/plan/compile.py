@@ -65,7 +65,7 @@ def compile_program(
                 fold
                 and _compiles(elsewhere)
                 and (how := setting()) != "off"
-                and may_pay(pruned.ops)
+                and may_pay(pruned.ops, elsewhere)
             ):
                 kept = Measured(partial(identity, request))
                 program.tuner = Tuner(partial(_fused, request, nests), how == "auto", kept=kept)

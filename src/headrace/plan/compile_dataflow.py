@@ -22,7 +22,6 @@ from headrace.base.traits import (
     RECEIVE,
     SEND,
     SNAPSHOTS,
-    STAGES,
     SWITCH,
     SWITCH_N,
     TAKES_REFS,
@@ -38,6 +37,7 @@ from headrace.plan.cost_model import MUCH, cost
 from headrace.plan.devices import kernel_apart
 from headrace.plan.inline_callbacks import inline_callbacks
 from headrace.plan.prune import Pruned
+from headrace.plan.staged import KEEPS_ASIDE
 from headrace.run.devices.device import Device
 from headrace.run.exec import flow_nodes as does
 from headrace.run.exec.dataflow import POLL_EVERY, DataflowProgram
@@ -89,11 +89,9 @@ def compile_dataflow(
             op.traits,
         )
         info.functions = functions(op, info.device)
-        device = placed.get(op)
-        if STAGES in op.traits or op.spec is None or op.spec.ahead_fn is not None:
-            device = (
-                None  # what it puts aside is the host's, and so is what it takes of the runtime
-            )
+        device = placed.get(op) if KEEPS_ASIDE.isdisjoint(op.traits) else None  # the host's
+        if op.spec is None or op.spec.ahead_fn is not None:
+            device = None  # what it takes of the runtime is the host's
         nodes[op] = _node(len(args) + len(nodes), op, info, references, aliased, device)
     for op in ops:
         node = nodes[op]

@@ -10,7 +10,8 @@ Called by: plan.place, plan.compile, plan.passes, plan.kernels, plan.compile_dat
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from headrace.base import dtypes
@@ -23,8 +24,11 @@ from headrace.base.traits import (
     CONST,
     CONTROL_FLOW,
     DRAWS,
+    ENTER,
+    EXIT,
     IDENTITY,
     MAY_WAIT,
+    MERGE,
     OF_SHAPE,
     PLACEHOLDER,
     READS_VARIABLE,
@@ -32,22 +36,23 @@ from headrace.base.traits import (
     SEND,
     STAGES,
     STATEFUL,
+    STORES,
+    SWITCH,
     UPDATES,
     VAR_HANDLE,
     VARIABLE,
 )
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
+from headrace.graph.tensor import Tensor
 from headrace.ops._portable.table import ArrayKernel, StateKernel, array_kernels, state_kernels
 from headrace.plan.binding import bound_kernel
 from headrace.plan.device_state import state_kernel_on
-from headrace.plan.ir import BRANCH, COPY, FUSED, LOAD, LOOP, NODE, Instr, Step, Values
-from headrace.plan.nesting import closed
-from headrace.plan.staged import keeps_any, kept
+from headrace.plan.ir import FUSED, Instr, Values
+from headrace.plan.staged import KEEPS_ASIDE, keeps_any, kept
 from headrace.run.devices.device import HOST, IN_HOST_MEMORY, NUMBERS, Device
 from headrace.run.devices.memory import naming
 from headrace.run.devices.table import of_name
-from headrace.run.exec.instructions import dereference
 from headrace.run.state.on_device import OnDevice
 from headrace.run.state.variable import Variable
 
@@ -66,12 +71,15 @@ _ANYWHERE = frozenset(
         RECEIVE,
         SEND,
         STAGES,
+        STORES,
         UPDATES,
         VAR_HANDLE,
         VARIABLE,
     )
 )
 """Traits of ops that are on every device, though the host does their work."""
+_HAND_ON = frozenset((IDENTITY, ENTER, EXIT, MERGE, SWITCH))
+_OF_TRUTHS = IN_HOST_MEMORY | {"bool"}
 _DOES_MORE = frozenset((STATEFUL, MAY_WAIT, CALLS_USER))
 _ANY_NUMBER = NUMBERS | {"bfloat16", "resource"}
 
@@ -114,18 +122,38 @@ def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed
     others = {name: device for name, device in others.items() if device is not HOST}
     if not others:
         return {}
-    found = {}
+    found: dict[Operation, Device] = {}
     for op in ops:
         device = others.get(devices.get(op, ""))
-        if device is not None and _computes(op, device):
+        if device is not None and _computes(op, device) and not _is_only_truths(op, found):
             found[op] = device
     return found
 
 
+def _is_only_truths(op: Operation, found: Placed) -> bool:
+    """Whether a node makes truths of the host's numbers and truths, as conditions of loops are: so does the host.
+
+    One truth is made there if any of what it is made of is.
+    """
+    if not op.inputs or not _dtypes(op) <= _OF_TRUTHS or not KEEPS_ASIDE.isdisjoint(op.traits):
+        return False
+    made = [_source(each).op in found for each in op.inputs if each._dtype._base is dtypes.bool]
+    return not any(made) or (not all(made) and op.outputs[0]._raw == ())
+
+
+def _source(tensor: Tensor) -> Tensor:
+    """What is handed on to it, by way of loops and branches as by Identity."""
+    while not _HAND_ON.isdisjoint(tensor.op.traits) and tensor.op.inputs:
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
 def _computes(op: Operation, device: Device) -> bool:
     """Whether a node that is on a device is computed there."""
-    if STAGES in op.traits:
+    if KEEPS_ASIDE & op.traits:
         return keeps_any(op, device)
+    if OF_SHAPE in op.traits:  # wherever what it is of is
+        return False
     kernel = kernel_of(op)
     if kernel is None or MAY_WAIT in op.traits:
         return False
@@ -247,187 +275,47 @@ def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
 
 
 def kernel_apart_from(
-    member: Instr, device: Device, constants: Mapping[int, Any]
+    member: Instr, device: Device, values: Values, shapes: AbstractSet[int]
 ) -> Callable[..., Any]:
-    """As `kernel_on`, for a node of a group: constants of the step are with the host."""
-    kernel, run = kernel_of(member.op), kernel_on(member.op, device)
+    """As `kernel_on`, for a node of a group: constants of the step and what follows from shapes are with the host, and
+    variables may stand for what they hold.
+    """
+    kernel, run, constants = kernel_of(member.op), kernel_on(member.op, device), values.constants
     assert kernel is not None
-    there = {
-        place: device.put(constants[value])
+    free = [
+        (place, value)
         for place, value in enumerate(member.inputs)
-        if value in constants and not kernel.on_host(place, len(member.inputs))
-    }
-    if not there:
+        if not kernel.on_host(place, len(member.inputs))
+    ]
+    there = {place: device.put(constants[value]) for place, value in free if value in constants}
+    refer = {place for place, value in free if value in values.references}
+    follow = {place for place, value in free if value in shapes}
+    if not there and not refer and not follow:
         return run
-    return lambda *inputs: run(*[there.get(place, value) for place, value in enumerate(inputs)])
 
+    def taken(place: int, value: Any) -> Any:
+        if place in refer and isinstance(value, Variable):
+            return value_on(device, value)
+        if place in follow:
+            return device.put(value)
+        return there.get(place, value)
 
-# -- copies -----------------------------------------------------------------------------------------------------------
-
-
-def copy_between(step: Step) -> Step:
-    """The pass: copies stand where a value is made on one device and wanted on another."""
-    if not step.request.placed:
-        return step
-    return _Copying(step.values, step.request.placed).done(step)
-
-
-class _Copying:
-    def __init__(self, values: Values, placed: Placed) -> None:
-        self._values, self._placed = values, placed
-        self._constants: dict[tuple[int, Device], int] = {}
-
-    def done(self, step: Step) -> Step:
-        """The step, or one inside it, with copies; what goes from one to the other is with the host."""
-        elsewhere = self._wanted_elsewhere(step)
-        loads = self._loads_elsewhere(step)
-        here: dict[tuple[int, Device], int] = {}
-        code: list[Instr] = []
-        for instr in step.code:
-            if instr in loads:
-                code.append(self._load(instr, loads[instr], here))
-                continue
-            device = self._device(instr)
-            if device is not HOST:
-                instr, copies = self._moved(instr, device, here, code, elsewhere)
-                code += (instr, *copies)
-                continue
-            if instr.what in (BRANCH, LOOP):
-                instr = closed(
-                    instr.changed(body=tuple([self.done(inner) for inner in instr.body]))
-                )
-            code.append(instr)
-        return step.with_code(code)
-
-    def _device(self, instr: Instr) -> Device:
-        computes = instr.what == FUSED or (instr.what == NODE and not instr.body)
-        return self._placed.get(instr.op, HOST) if computes else HOST
-
-    def _wanted_elsewhere(self, step: Step) -> set[int]:
-        """Values that somebody wants who is not where they are made."""
-        made: dict[int, Device] = {}
-        found = set(step.results)
-        for instr in step.code:
-            device = self._device(instr)
-            for place, value in enumerate(instr.outputs):
-                if device is not HOST and not gives_here(instr, place, device):
-                    made[value] = device
-            for place, value in enumerate(instr.inputs):
-                at = HOST if device is HOST or self._stays(instr, place) else device
-                if made.get(value, HOST) is not at:
-                    found.add(value)
-        return found
-
-    def _stays(self, instr: Instr, place: int) -> bool:
-        if instr.what == FUSED:  # in whose program they are constants
-            return instr.inputs[place] in self._values.constants
-        if STAGES in instr.op.traits:
-            return not kept(instr.op, instr.op.inputs, self._device(instr))[place]
-        kernel = kernel_of(instr.op)
-        assert kernel is not None
-        return kernel.on_host(place, len(instr.inputs))
-
-    def _loads_elsewhere(self, step: Step) -> dict[Instr, Device]:
-        """What reads a variable for a node that computes elsewhere: it is read there."""
-        found: dict[Instr, Device] = {}
-        for instr in step.code:
-            if instr.what != LOAD or instr.kernel is not dereference:
-                continue
-            (value,) = instr.outputs
-            for user in step.facts.users(value):
-                device = self._device(user)
-                if device is not HOST and not self._stays(user, user.inputs.index(value)):
-                    found[instr] = device
-        return found
-
-    def _load(self, instr: Instr, device: Device, here: dict[tuple[int, Device], int]) -> Instr:
-        (value,) = instr.outputs
-        there = here[value, device] = self._values.new(None)
-        return instr.changed(
-            outputs=(there,),
-            kernel=naming(
-                f"the value for {instr.op.type} {instr.op.name!r} was to be put",
-                device,
-                functools.partial(_value_on, device),
-            ),
-            detail=device,
-        )
-
-    def _moved(
-        self,
-        instr: Instr,
-        device: Device,
-        here: dict[tuple[int, Device], int],
-        code: list[Instr],
-        elsewhere: set[int],
-    ) -> tuple[Instr, Sequence[Instr]]:
-        """The instruction with arrays of its device, and copies of what others want of it."""
-        values = self._values
-        inputs = [
-            value if self._stays(instr, place) else self._on(value, device, instr, here, code)
-            for place, value in enumerate(instr.inputs)
-        ]
-        outputs: list[int] = []
-        copies: list[Instr] = []
-        for place, value in enumerate(instr.outputs):
-            if gives_here(instr, place, device):
-                outputs.append(value)
-                continue
-            there = here[value, device] = values.new(values.tensors[value])
-            outputs.append(there)
-            if value in elsewhere:
-                copies.append(_copy(instr, there, value, device.get))
-        return instr.changed(inputs=tuple(inputs), outputs=tuple(outputs)), copies
-
-    def _on(
-        self,
-        value: int,
-        device: Device,
-        instr: Instr,
-        here: dict[tuple[int, Device], int],
-        code: list[Instr],
-    ) -> int:
-        """The value on the device."""
-        values, key = self._values, (value, device)
-        known = here.get(key) or self._constants.get(key)
-        if known is not None:
-            return known
-        there = values.new(values.tensors[value])
-        if value in values.constants:
-            values.constants[there] = device.put(values.constants[value])
-            self._constants[key] = there
-            return there
-        if value not in values.changing:
-            here[key] = there
-        what = f"the value for {instr.op.type} {instr.op.name!r} was to be put"
-        code.append(_copy(instr, value, there, naming(what, device, device.put)))
-        return there
+    return lambda *inputs: run(*[taken(place, value) for place, value in enumerate(inputs)])
 
 
 def gives_here(instr: Instr, place: int, device: Device) -> bool:
     """Whether an output of what is on a device is with the host."""
     op = instr.op
-    if STAGES in op.traits:
+    if instr.what == FUSED:
+        return instr.outputs[place] in instr.body[0].values.references
+    if KEEPS_ASIDE & op.traits:
         return not kept(op, op.outputs, device)[place]
     kernel = kernel_of(op)
-    return instr.what == NODE and kernel is not None and kernel.stays(place)
+    return kernel is not None and kernel.stays(place)
 
 
-def _value_on(device: Device, value: Any) -> Any:
+def value_on(device: Device, value: Any) -> Any:
     """What a variable holds, or another value, as an array of the device."""
     if isinstance(value, OnDevice) and value.device is device:
         return value.there()
     return device.put(value.require() if isinstance(value, Variable) else value)
-
-
-def _copy(instr: Instr, given: int, made: int, kernel: Callable[[Any], Any]) -> Instr:
-    return Instr(
-        instr.op,
-        (),
-        (given,),
-        (made,),
-        device=instr.device,
-        after=instr.after,
-        what=COPY,
-        kernel=kernel,
-    )

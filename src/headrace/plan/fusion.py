@@ -2,7 +2,9 @@
 
 A group is what comes in a row on one device and depends on nothing outside that depends on it; what it is given are
 arrays of that device, and shapes and axes that are known when the step is planned.  Each branch and loop is looked at
-for itself.
+for itself.  What reads and changes variables of that device is in it, in the order of the step: what would read or
+change one of them out of turn ends the group.  On the host that goes for small variables whose update is made of what
+the group has computed; of large ones the host's own updates are quicker.
 Whether a fused step pays is measured (`run.exec.tuning`): this is how it is made.
 Called by: plan.passes, plan.compile.  Threads: any.
 """
@@ -11,28 +13,34 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache, partial
 from typing import Any, Final
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.base.traits import CONST, MAY_WAIT
+from headrace.base.traits import CONST, DRAWS, MAY_WAIT, READS_VARIABLE
 from headrace.graph.graph import Operation
-from headrace.ops._portable.table import ArrayKernel, array_kernels, tracing
-from headrace.plan.devices import array_kernel
+from headrace.graph.tensor import Tensor
+from headrace.ops._portable.table import READ, ArrayKernel, StateKernel, array_kernels
+from headrace.plan.copies import asks_for_shapes
+from headrace.plan.devices import Placed, kernel_of
+from headrace.plan.fused_kernels import build, build_updating
 from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, Instr, Request, Step
 from headrace.plan.nesting import closed
-from headrace.plan.rules.group import Group, Match, joined
+from headrace.plan.rules.group import Match, joined
+from headrace.plan.variables import Variables
 from headrace.run.devices.device import HOST, NUMBERS, Device
-from headrace.run.exec.fused import FusedKernel
-from headrace.run.exec.instructions import Kernel
 
 FEWEST: Final = 6
 """Nodes; fewer cost less than calling a program of XLA's."""
 _FEWEST_THERE: Final = 2
 """On another device, where each node by itself is such a call."""
+_LARGEST_HERE: Final = 1 << 14
+"""Elements of a variable of the host's that a group updates: what it becomes is copied there."""
 SETTING: Final = "HEADRACE_XLA"
 
 
@@ -49,8 +57,10 @@ def _has_jax() -> bool:
     return importlib.util.find_spec("jax") is not None
 
 
-def may_pay(ops: Iterable[Operation]) -> bool:
-    """Whether there are nodes enough that a group may be made of."""
+def may_pay(ops: Iterable[Operation], placed: Placed) -> bool:
+    """Whether there are nodes enough that a group may be made of.  placed: see `Request`."""
+    if sum([op in placed and MAY_WAIT not in op.traits for op in ops]) >= _FEWEST_THERE:
+        return True
     kernels = array_kernels()
     return sum([_may_join(kernels.get(op.type), op) for op in ops]) >= FEWEST
 
@@ -70,207 +80,321 @@ def identity(request: Request) -> str:
         taken = [number.get(tensor, "") for tensor in op.inputs]
         for tensor in op.outputs:
             number.setdefault(tensor, f"{at}:{tensor.value_index}")
-        attrs = [(name, repr(value)) for name, value in op.attrs.items() if _is_plain(name, value)]
+        texts = _says_how(op)
+        attrs = [
+            (name, repr(value)) for name, value in op.attrs.items() if _is_plain(name, value, texts)
+        ]
         said = (op.type, device.description, taken, made, sorted(attrs))
         hashed.update(repr(said).encode())
     hashed.update(repr([number.get(tensor, "") for tensor in request.returns]).encode())
     return hashed.hexdigest()
 
 
-def _is_plain(name: str, value: Any) -> bool:
-    """Whether an attr says how something is computed, not what it is called."""
+def _says_how(op: Operation) -> set[str]:
+    """Names of attrs that are text and say how something is computed, not what it is called."""
+    return set() if op.spec is None or op.spec.takes_ctx else {*op.spec.kernel_attrs}
+
+
+def _is_plain(name: str, value: Any, texts: AbstractSet[str]) -> bool:
+    """Whether an attr says how something is computed, not what it is called.  texts: those that may be text."""
     if isinstance(value, list):
-        return all(_is_plain(name, each) for each in value)
+        return all(_is_plain(name, each, texts) for each in value)
+    if isinstance(value, bytes):
+        return name in texts
     return isinstance(value, (bool, int, float, DType)) and not name.startswith("_")
 
 
 def fuse(step: Step) -> Step:
     """The pass."""
+    return _fused(step, Variables(step))
+
+
+def _fused(step: Step, variables: Variables) -> Step:
     code = []
     for instr in step.code:
         if instr.what in (BRANCH, LOOP):
-            instr = closed(instr.changed(body=tuple([fuse(body) for body in instr.body])))
+            bodies = tuple([_fused(body, variables) for body in instr.body])
+            instr = closed(instr.changed(body=bodies))
         code.append(instr)
-    return _Fusing(step.with_code(code)).done()
+    return _Fusing(step.with_code(code), variables).done()
 
 
 class _Fusing:
     """members: of the group that is being made; late: what depends on them and is to come after them.
 
-    looks: some of them read variables, which may not change before the group runs.  where: the device of all.
+    reads, writes: variables that members read and change, as `Variables.of` has them; None: one of which nobody knows
+    which.  shapes: values that follow from the shapes of what members give, which is known when the program is made.
+    where: the device of all.
     """
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, variables: Variables) -> None:
         self._step, self._facts = step, step.facts
-        self._values = step.values
+        self._values, self._variables = step.values, variables
         self._code: list[Instr] = []
         self._begin()
 
     def _begin(self) -> None:
         self._members: list[Instr] = []
         self._late: list[Instr] = []
-        self._pending: list[Instr] = []  # both, in their order
         self._made: set[int] = set()
         self._made_late: set[int] = set()
         self._ops: set[Operation] = set()
         self._late_ops: set[Operation] = set()
-        self._looks = False
+        self._reads: set[int | None] = set()
+        self._writes: set[int | None] = set()
+        self._shapes: set[int] = set()
+        self._late_reads = False
+        self._of_state = False
         self._where: Device = HOST
 
     def done(self) -> Step:
         for instr in self._step.code:
             self._add(instr)
-        self._end()
+        self._finish()
         return self._step.with_code(self._code)
 
-    def _add(self, instr: Instr) -> None:
-        if self._members and self._device(instr) not in (HOST, self._where) and self._fits(instr):
+    def _add(self, instr: Instr, joins: bool = True) -> None:
+        """joins: it may be in a group."""
+        device = self._device(instr)
+        while self._members and device not in (HOST, self._where) and self._fits(instr):
             self._end()  # another device's begins; the host's beside a device's wait, or come before
         late = not self._made_late.isdisjoint(instr.inputs)
         late = late or not self._late_ops.isdisjoint(instr.controls)
         depends = late or not self._made.isdisjoint(instr.inputs)
         depends = depends or not self._ops.isdisjoint(instr.controls)
-        if not late and self._joins(instr):
-            self._where = self._device(instr)
-            self._members.append(instr)
-            self._pending.append(instr)
-            self._made.update(instr.outputs)
-            self._ops.add(instr.op)
-            self._looks = self._looks or not self._values.changing.isdisjoint(instr.inputs)
-        elif instr.effects or instr.waiter >= 0 or instr.what in (BRANCH, LOOP):
-            if depends or self._late or self._looks:
+        if not late and self._follows_from_shapes(instr):
+            self._join(instr)
+            self._shapes.update(instr.outputs)
+        elif joins and not late and self._joins(instr):
+            if self._is_out_of_turn(instr):
                 self._end()
+                self._add(instr)
+            else:
+                self._join(instr)
+        elif _acts(instr) and not self._only_reads_others(instr, depends):
+            if depends or self._late or self._reads or self._writes:
+                self._finish()
             self._code.append(instr)
         elif depends:
             self._late.append(instr)
-            self._pending.append(instr)
             self._made_late.update(instr.outputs)
-            self._late_ops.add(instr.op)
+            self._late_ops.update((instr.op, *instr.nodes))
+            self._late_reads = self._late_reads or any(True for _ in self._variables.seen_by(instr))
         else:
+            if self._writes and not self._writes.isdisjoint(self._seen(instr)):
+                self._finish()
             self._code.append(instr)
 
+    def _join(self, instr: Instr) -> None:
+        if self._device(instr) is not HOST or not self._members:
+            self._where = self._device(instr)
+        self._members.append(instr)
+        self._made.update(instr.outputs)
+        self._ops.update((instr.op, *instr.nodes))
+        self._reads.update(self._variables.seen_by(instr))
+        self._writes.update(self._changed_by(instr))
+        self._of_state = self._of_state or isinstance(kernel_of(instr.op), StateKernel)
+
     def _end(self) -> None:
-        """The group is as large as it can be."""
-        inside = set(self._members)
+        """The group is as large as it can be; what waited for it may begin another."""
+        late, where = self._late, self._where
+        inside, outside = self._shapes_apart()
         kept = [
             value
             for member in self._members
             for value in member.outputs
-            if value in self._facts.results or not inside.issuperset(self._facts.uses(value))
+            if self._shapes.isdisjoint(member.outputs)
+            and (
+                value in self._facts.results
+                or not inside.issuperset(self._facts.uses(value))
+                or not outside.isdisjoint(self._facts.uses(value))
+            )
         ]
-        fewest = FEWEST if self._where is HOST else _FEWEST_THERE
-        if len(inside) >= fewest and kept:
-            self._code.append(joined(FUSED, Match(inside, _build, kept), self._step))
-            self._code += self._late
+        fewest = FEWEST if where is HOST else _FEWEST_THERE
+        count = sum([self._shapes.isdisjoint(member.outputs) for member in self._members])
+        if count >= fewest and (kept or self._writes):
+            self._code.append(self._group(self._members_of(inside, outside), kept))
+            self._code += [member for member in self._members if member in outside]
         else:
-            self._code += self._pending
+            self._code += self._members
         self._begin()
+        for instr in late:
+            self._add(instr, where is not HOST and self._device(instr) is where)
+
+    def _shapes_apart(self) -> tuple[set[Instr], set[Instr]]:
+        """The members that run in the group, and those that run outside: what follows from shapes may do both."""
+        inside, outside = set(self._members), set[Instr]()
+        if not self._shapes:
+            return inside, outside
+        everything = frozenset(inside)
+        for member in reversed(self._members):
+            if self._shapes.isdisjoint(member.outputs):
+                continue
+            users = {user for value in member.outputs for user in self._facts.uses(value)}
+            if inside.isdisjoint(users):
+                inside.discard(member)
+            is_result = not self._facts.results.isdisjoint(member.outputs)
+            if is_result or not users <= everything or not users.isdisjoint(outside):
+                outside.add(member)
+        return inside, outside
+
+    def _members_of(self, inside: set[Instr], outside: set[Instr]) -> list[Instr]:
+        """Those that run in the group; what runs outside, too, gives other values here."""
+        other: dict[int, int] = {}
+        members = []
+        for member in self._members:
+            if member not in inside:
+                continue
+            inputs = tuple([other.get(value, value) for value in member.inputs])
+            if member in outside:
+                for value in member.outputs:
+                    other[value] = self._values.new(self._values.tensors[value])
+                outputs = tuple([other[value] for value in member.outputs])
+                member = member.changed(inputs=inputs, outputs=outputs, nodes=())
+            elif inputs != member.inputs:
+                member = member.changed(inputs=inputs)
+            members.append(member)
+        self._shapes = {other.get(value, value) for value in self._shapes}
+        return members
+
+    def _finish(self) -> None:
+        """No group goes on after this."""
+        while self._members:
+            self._end()
+
+    def _group(self, members: Sequence[Instr], kept: Sequence[int]) -> Instr:
+        if not self._of_state:
+            match = Match(members, partial(build, self._shapes), kept)
+            return joined(FUSED, match, self._step)
+        references = {
+            value
+            for member in members
+            for value in member.inputs
+            if value in self._values.references and self._variables.lives_on(value) is self._where
+        }
+        match = Match(members, partial(build_updating, self._variables, self._shapes), kept)
+        return joined(FUSED, match, self._step, references)
+
+    # -- what may be in it ----------------------------------------------------------------------------------------
 
     def _joins(self, instr: Instr) -> bool:
-        return self._fits(instr) and (not self._members or self._is_beside(instr))
+        if not self._fits(instr) or (self._members and not self._is_beside(instr)):
+            return False
+        if self._changes(instr) and self._device(instr) is HOST:
+            return not self._made.isdisjoint(instr.inputs)
+        return True
 
     def _fits(self, instr: Instr) -> bool:
         """Whether it may be in a group."""
         if instr.what != NODE or instr.body or instr.kernel is not None or instr.detail is not None:
             return False
         op, values = instr.op, self._values
-        kernel = array_kernel(op)
+        kernel = kernel_of(op)
         if kernel is None or MAY_WAIT in op.traits or not self._device(instr).compiles:
             return False
+        if isinstance(kernel, StateKernel):
+            return self._fits_of_state(instr, kernel)
         if kernel.alone and self._device(instr) is HOST:
             return False
-        if not _numeric(op):
+        if not _numeric((*op.inputs, *op.outputs)):
+            return False
+        if kernel.passes and not values.references.isdisjoint(instr.outputs):
             return False
         return all(
-            value in values.constants
+            value in values.constants or value in self._shapes
             for place, value in enumerate(instr.inputs)
             if kernel.on_host(place, len(instr.inputs))
         )
+
+    def _follows_from_shapes(self, instr: Instr) -> bool:
+        """Whether it is computed when the program is made, for a group that is on a device."""
+        op, spec = instr.op, instr.op.spec
+        if not self._members or self._where is HOST or instr.after != self._members[0].after:
+            return False
+        if instr.what != NODE or instr.body or instr.kernel is not None or instr.detail is not None:
+            return False
+        if asks_for_shapes(instr):
+            return self._made.issuperset(instr.inputs)
+        if spec is None or spec.kernel is None or spec.takes_ctx or not spec.foldable:
+            return False
+        if instr.effects or self._shapes.isdisjoint(instr.inputs):
+            return False
+        constants = self._values.constants
+        return all(map(_is_like_a_shape, op.outputs)) and all(
+            value in self._shapes or value in constants for value in instr.inputs
+        )
+
+    def _fits_of_state(self, instr: Instr, kernel: StateKernel) -> bool:
+        device, variables = self._device(instr), instr.inputs[: kernel.variables]
+        if any(self._variables.lives_on(value) is not device for value in variables):
+            return False
+        if len({*map(self._variables.of, variables)}) < kernel.variables:
+            return False
+        tensors = [each for each in (*instr.op.inputs, *instr.op.outputs) if not _is_handle(each)]
+        if not _numeric(tensors):
+            return False
+        if device is not HOST:
+            return True
+        return kernel.does != READ and all(map(self._is_small, variables))
+
+    def _is_small(self, value: int) -> bool:
+        """Whether a variable of the host's is so small that copying what it becomes costs little."""
+        shape = self._values.tensor(self._variables.of(value)).op.attrs["shape"]._raw
+        return shape is not None and None not in shape and math.prod(shape) <= _LARGEST_HERE
 
     def _is_beside(self, instr: Instr) -> bool:
         """Whether it runs when and where the others do."""
         return instr.after == self._members[0].after and self._device(instr) is self._where
 
+    def _is_out_of_turn(self, instr: Instr) -> bool:
+        """Whether the group has to end before it, since variables are read and changed in the order of the step."""
+        if self._changes(instr) and (self._late_reads or None in self._reads):
+            return True
+        return bool(self._writes) and None in self._seen(instr)
+
+    def _changed_by(self, instr: Instr) -> Iterator[int]:
+        """The variables that a node changes which may be in a group."""
+        kernel = kernel_of(instr.op)
+        if isinstance(kernel, StateKernel) and kernel.does != READ:
+            yield from map(self._variables.of, instr.inputs[: kernel.variables])
+
+    def _changes(self, instr: Instr) -> bool:
+        return any(True for _ in self._changed_by(instr))
+
+    def _seen(self, instr: Instr) -> set[int | None]:
+        """The variables that it looks at: all, if nobody knows which."""
+        found = set(self._variables.seen_by(instr))
+        return found | self._writes | {None} if None in found else found
+
+    def _only_reads_others(self, instr: Instr, depends: bool) -> bool:
+        """Whether an instruction that counts as acting may as well run before the group, or after it."""
+        if instr.what != NODE or instr.waiter >= 0:
+            return False
+        if DRAWS in instr.op.traits:
+            return True
+        if depends or READS_VARIABLE not in instr.op.traits:
+            return False
+        return self._writes.isdisjoint(self._seen(instr))
+
     def _device(self, instr: Instr) -> Device:
         return self._step.request.placed.get(instr.op, HOST)
 
 
-def _numeric(op: Operation) -> bool:
-    return all(tensor._dtype.name in NUMBERS for tensor in (*op.inputs, *op.outputs))
+def _acts(instr: Instr) -> bool:
+    return bool(instr.effects) or instr.waiter >= 0 or instr.what in (BRANCH, LOOP)
 
 
-def _build(group: Group) -> Kernel:
-    """The kernel of a group: (step, what it is given) -> its results."""
-    constants = group.values.constants
-    known = {
-        place: constants[value] for place, value in enumerate(group.inputs) if value in constants
-    }
-    steps = []
-    for member in group.members:
-        kernel = array_kernels()[member.op.type]
-        attrs = {name: member.op.attrs[name] for name in kernel.attrs if name in member.op.attrs}
-        stays = [kernel.on_host(place, len(member.inputs)) for place in range(len(member.inputs))]
-        steps.append(
-            (
-                kernel,
-                attrs,
-                list(zip(group.inputs_of(member), stays, strict=True)),
-                len(member.outputs) == 1 and member.op.spec.single_output,  # type: ignore[union-attr]
-            )
-        )
-    wanted = [group.places[value] for value in group.outputs]
-    given = [place for place in range(len(group.inputs)) if place not in known]
-    fused = FusedKernel(partial(_traced, steps, wanted, known, given), given, group.device)
-    plain, single = group.plain(), len(wanted) == 1
-
-    def run(step: Any, *values: Any) -> Any:
-        found: Sequence[Any] | None = None
-        try:
-            found = fused(values)
-        except errors.ResourceExhaustedError:  # one by one they may take less, or say which it is
-            fused.fell_back += 1
-        if found is None:
-            found = plain(step, values)
-        return found[0] if single else found
-
-    run.fused = fused  # type: ignore[attr-defined]  # for `run.exec.tuning`
-    return run
+def _is_like_a_shape(tensor: Tensor) -> bool:
+    return (
+        tensor._dtype.name in ("int32", "int64")
+        and tensor._raw is not None
+        and len(tensor._raw) < 2
+    )
 
 
-Steps = Sequence[tuple[ArrayKernel, dict[str, Any], Sequence[tuple[int, bool]], bool]]
+def _is_handle(tensor: Tensor) -> bool:
+    return tensor._dtype is dtypes.resource
 
 
-def _traced(
-    steps: Steps,
-    wanted: Sequence[int],
-    known: dict[int, Any],
-    given: Sequence[int],
-    xp: Any,
-    *arrays: Any,
-) -> tuple[list[Any], Any]:
-    """The results of a group, and whether all holds that its kernels require; None if they require nothing."""
-    values: dict[int, Any] = dict(zip(given, arrays, strict=True))
-    count = len(given) + len(known)
-    with tracing() as required:
-        for kernel, attrs, inputs, single in steps:
-            taken = [
-                known[place] if place in known and stays else _array(xp, place, values, known)
-                for place, stays in inputs
-            ]
-            function = kernel.function_for(xp)
-            assert function is not None
-            found = function(xp, *taken, **attrs)
-            for value in [found] if single else found:
-                values[count] = value
-                count += 1
-        holds = None
-        for condition in required:
-            holds = condition if holds is None else xp.logical_and(holds, condition)
-    return [_array(xp, place, values, known) for place in wanted], holds
-
-
-def _array(xp: Any, place: int, values: dict[int, Any], known: dict[int, Any]) -> Any:
-    found = values.get(place)
-    if found is None:
-        found = values[place] = xp.asarray(known[place])
-    return found
+def _numeric(tensors: Iterable[Tensor]) -> bool:
+    return all(tensor._dtype._base.name in NUMBERS for tensor in tensors)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from headrace.base.traits import CONTROL_FLOW
+from headrace.plan.copies import asks_for_shapes
 from headrace.plan.devices import gives_here
 from headrace.plan.ir import (
     BRANCH,
@@ -25,8 +26,9 @@ from headrace.plan.ir import (
     Step,
     instrs,
 )
-from headrace.plan.nesting import Loop
+from headrace.plan.nesting import Loop, Select
 from headrace.run.devices.device import Device
+from headrace.run.exec.instructions import pass_reference
 
 
 def check_values(before: Step, after: Step) -> None:
@@ -58,7 +60,7 @@ def check_groups(before: Step, after: Step) -> None:
     for instr in instrs(after.code):
         if instr.body and instr.what not in (BRANCH, LOOP, "shapes"):
             (body,) = instr.body
-            inside = {member.op for member in body.code}
+            inside = {member.op for member in body.code if member.nodes}
             assert inside.isdisjoint(alone), f"a node of {instr.op.name!r} runs twice"
             assert len(body.args) == len(instr.inputs), f"{instr.op.name!r} has other inputs inside"
 
@@ -77,22 +79,46 @@ def check_loaded(before: Step, after: Step) -> None:
 def check_copies(before: Step, after: Step) -> None:
     """No instruction but copies takes what is on another device than its own."""
     check_values(before, after)
-    placed = after.request.placed
     where: dict[int, object] = {}
+    known = after.values.constants
+    loops: list[Loop] = []
     for instr in instrs(after.code):
-        here = placed.get(instr.op) if instr.what in (NODE, FUSED) else None
-        if instr.what == LOAD:  # of what is read on a device
-            here = instr.detail
-        if instr.what != COPY:
-            for place, value in enumerate(instr.outputs):
-                is_here = isinstance(here, Device) and gives_here(instr, place, here)
-                where[value] = None if is_here else here
-            for value in instr.inputs:
-                there = where.get(value)
-                assert there is None or there is here, f"{instr.op.name!r} takes what is elsewhere"
-        else:
-            taken = where.get(instr.inputs[0])
-            where[instr.outputs[0]] = None if taken is not None else placed.get(instr.op)
+        detail = instr.detail
+        if instr.what == LOOP:
+            loops.append(detail)
+            where.update(
+                (variable, where.get(start))
+                for variable, start in zip(detail.variables, detail.starts, strict=True)
+            )
+        elif isinstance(detail, Select):
+            ways = {where.get(value) for value in instr.inputs[1:] if value not in known}
+            assert len(ways) < 2, f"the ways of {instr.op.name!r} are on two devices"
+            where[instr.outputs[0]] = next(iter(ways), None)
+        elif instr.what == COPY:
+            where[instr.outputs[0]] = detail
+        elif instr.what != BRANCH:
+            _check_taken(instr, after, where)
+    for loop in loops:
+        for variable, following in zip(loop.variables, loop.nexts, strict=True):
+            places = {where.get(variable), where.get(following)} - {
+                None
+            }  # of constants nobody knows
+            assert len(places) < 2, f"value {following} is not where value {variable} was"
+
+
+def _check_taken(instr: Instr, step: Step, where: dict[int, object]) -> None:
+    if asks_for_shapes(instr):
+        return
+    computes = instr.what in (NODE, FUSED) and instr.kernel is not pass_reference
+    here = step.request.placed.get(instr.op) if computes else None
+    if instr.what == LOAD:  # of what is read on a device
+        here = instr.detail
+    for place, value in enumerate(instr.outputs):
+        is_here = isinstance(here, Device) and gives_here(instr, place, here)
+        where[value] = None if is_here else here
+    for value in instr.inputs:
+        there = where.get(value)
+        assert there is None or there is here, f"{instr.op.name!r} takes what is elsewhere"
 
 
 def check_order(before: Step, after: Step) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from headrace.base import errors
-from headrace.base.traits import HANDLE, KEEPS_INPUTS, STAGES
+from headrace.base.traits import HANDLE, KEEPS_INPUTS, STAGES, STORES
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, bound_unread
 from headrace.plan.devices import kernel_on
@@ -20,7 +20,8 @@ from headrace.plan.ir import AHEAD, BRANCH, LOAD, LOOP, NODE, POLL, STEP, Facts,
 from headrace.plan.registers import is_fresh
 from headrace.plan.rules.group import Group
 from headrace.plan.rules.table import OF_BLOCKS
-from headrace.plan.staged import putting
+from headrace.plan.staged import putting, storing
+from headrace.run.devices.memory import naming
 from headrace.run.exec import instructions as does
 
 
@@ -57,6 +58,13 @@ def _bind(instr: Instr, facts: Facts, infos: Infos) -> None:
             built_at=op.built_at,
         )
     device = facts.step.request.placed.get(op)
+    if device is not None and STORES in spec.traits:
+        kernel = naming(f"{op.type} {op.name!r}", device, storing(op, device))
+        if spec.takes_ctx:
+            kernel = does.in_context(kernel, infos(op), len(instr.inputs))
+            instr.inputs = (STEP, *instr.inputs)
+        instr.kernel = kernel
+        return
     if device is not None and STAGES not in spec.traits:
         instr.kernel = kernel_on(op, device)
         return

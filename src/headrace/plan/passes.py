@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import Final, NamedTuple
 
 from headrace.plan import check, explain, invariants
-from headrace.plan.devices import copy_between
+from headrace.plan.copies import copy_between
 from headrace.plan.draws import draw_ahead
 from headrace.plan.folding import fold
 from headrace.plan.fusion import fuse

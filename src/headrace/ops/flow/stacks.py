@@ -15,10 +15,11 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
-from headrace.base.traits import ALIASES, NEVER_FOLDED, SNAPSHOTS, STATEFUL
+from headrace.base.traits import ALIASES, NEVER_FOLDED, SNAPSHOTS, STATEFUL, STORES
 from headrace.graph.operation import Operation
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, unknown
+from headrace.run.devices.there import There, here
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.stacks import Stack
 
@@ -47,7 +48,7 @@ def _pushed(c: ShapeContext) -> Shape:
     inputs="max_size: int32",
     outputs="handle: resource",
     attrs="elem_type: type; stack_name: string = ''",
-    traits={STATEFUL},
+    traits={STATEFUL, STORES},
     shape=_pair,
     differentiable=False,
 )
@@ -65,7 +66,7 @@ def stack_op(ctx: KernelContext, max_size: Any, *, elem_type: DType, stack_name:
     inputs="handle: resource; elem: T",
     outputs="output: T",
     attrs="T: type; swap_memory: bool = false",
-    traits={STATEFUL, ALIASES, SNAPSHOTS},
+    traits={STATEFUL, ALIASES, SNAPSHOTS, STORES},
     shape=_pushed,
     differentiable=False,
 )
@@ -103,7 +104,7 @@ def _push(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any], Any]:
     outputs="elem: elem_type",
     attrs="elem_type: type",
     shape=unknown,
-    traits={STATEFUL, ALIASES},
+    traits={STATEFUL, ALIASES, STORES},
     differentiable=False,
 )
 def stack_pop_op(xp: Any, handle: Any, *, elem_type: DType) -> Any:
@@ -116,7 +117,8 @@ def stack_pop_op(xp: Any, handle: Any, *, elem_type: DType) -> Any:
         raise errors.invalid_argument(
             f"stack {stack.name!r} holds {stack.dtype.name}, not {elem_type.name}"
         )
-    return stack.pop()
+    value = stack.pop()
+    return here(value) if xp is np else value
 
 
 @stack_pop_op.knowing
@@ -126,7 +128,8 @@ def _pop(op: Operation, known: Sequence[Any]) -> Callable[[Any], Any]:
     def pop(handle: Any) -> Any:
         if handle.__class__ is not Stack or handle.dtype is not kind:
             return stack_pop_op.kernel(np, handle, elem_type=kind)  # type: ignore[misc]
-        return handle.pop()
+        value = handle.pop()
+        return here(value) if value.__class__ is There else value
 
     return pop
 

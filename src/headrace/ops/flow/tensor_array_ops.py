@@ -25,11 +25,13 @@ from headrace.base.traits import (
     NEXT_ITERATION,
     SNAPSHOTS,
     STATEFUL,
+    STORES,
     SWITCH,
 )
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
+from headrace.run.devices.there import There, here, joined, pieces, rows, stacked
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.tensor_arrays import TensorArray
 
@@ -118,7 +120,7 @@ def _common_shape(array: TensorArray, wanted: TensorShape, values: list[Any]) ->
     outputs="handle: resource; flow: float",
     attrs="dtype: type; element_shape: shape = unknown_shape; dynamic_size: bool = false; "
     "clear_after_read: bool = true; identical_element_shapes: bool = false; tensor_array_name: string = ''",
-    traits={STATEFUL},
+    traits={STATEFUL, STORES},
     shape=_made,
     differentiable=False,
 )
@@ -155,7 +157,7 @@ def tensor_array_op(
     inputs="handle: resource; flow_in: float",
     outputs="grad_handle: resource; flow_out: float",
     attrs="source: string",
-    traits={STATEFUL, ALIASES},
+    traits={STATEFUL, ALIASES, STORES},
     shape=_graded,
     differentiable=False,
 )
@@ -169,7 +171,7 @@ def tensor_array_grad_op(xp: Any, handle: TensorArray, flow_in: Any, *, source: 
     inputs="handle: resource; flow_in: float; shape_to_prepend: int32",
     outputs="grad_handle: resource; flow_out: float",
     attrs="source: string",
-    traits={STATEFUL, ALIASES},
+    traits={STATEFUL, ALIASES, STORES},
     shape=_graded,
     differentiable=False,
 )
@@ -202,7 +204,7 @@ def _cut(c: ShapeContext) -> Shape:
     inputs="handle: resource; index: int32; value: T; flow_in: float",
     outputs="flow_out: float",
     attrs="T: type",
-    traits={STATEFUL, ALIASES, SNAPSHOTS},
+    traits={STATEFUL, ALIASES, SNAPSHOTS, STORES},
     shape=_written,
 )
 def write_op(
@@ -222,13 +224,14 @@ def write_op(
     inputs="handle: resource; index: int32; flow_in: float",
     outputs="value: dtype",
     attrs="dtype: type",
-    traits={STATEFUL, ALIASES},
+    traits={STATEFUL, ALIASES, STORES},
     shape=_element,
 )
 def read_op(xp: Any, handle: TensorArray, index: Any, flow_in: Any, *, dtype: DType) -> Any:
     """The element at index []; see run.tensor_arrays.TensorArray.read."""
     _check_type(handle, dtype)
-    return handle.read(_index(index))
+    value = handle.read(_index(index))
+    return here(value) if value.__class__ is There and xp is np else value
 
 
 @op(
@@ -236,7 +239,7 @@ def read_op(xp: Any, handle: TensorArray, index: Any, flow_in: Any, *, dtype: DT
     inputs="handle: resource; indices: int32; flow_in: float",
     outputs="value: dtype",
     attrs="dtype: type; element_shape: shape = unknown_shape",
-    traits={STATEFUL},
+    traits={STATEFUL, STORES},
     shape=_elements,
 )
 def gather_op(
@@ -254,7 +257,11 @@ def gather_op(
     """
     _check_type(handle, dtype)
     values = handle.read_all(indices.tolist())
-    out = np.empty((len(values), *_common_shape(handle, element_shape, values)), dtype.np)
+    shape = _common_shape(handle, element_shape, values)
+    if any(value.__class__ is There for value in values):
+        found = stacked(values)
+        return here(found) if xp is np else found
+    out = np.empty((len(values), *shape), dtype.np)
     for position, value in enumerate(values):
         out[position] = value
     return out
@@ -265,7 +272,7 @@ def gather_op(
     inputs="handle: resource; indices: int32; value: T; flow_in: float",
     outputs="flow_out: float",
     attrs="T: type",
-    traits={STATEFUL, ALIASES, SNAPSHOTS},
+    traits={STATEFUL, ALIASES, SNAPSHOTS, STORES},
     shape=_scattered,
 )
 def scatter_op(
@@ -276,7 +283,7 @@ def scatter_op(
     indices [n], value [n, ...].  Raises InvalidArgument as TensorArrayWriteV3.
     """
     _check_type(handle, T)
-    if indices.ndim != 1 or not value.ndim or len(indices) != len(value):
+    if indices.ndim != 1 or not value.shape or len(indices) != value.shape[0]:
         raise errors.invalid_argument(
             "Expected len(indices) == values.shape[0], but "
             f"indices and value have shapes {list(indices.shape)} and {list(value.shape)}"
@@ -292,6 +299,8 @@ def scatter_op(
 
 def _rows(value: Any) -> list[Any]:
     """Slices along the first dimension; scalars as arrays of no dimension where NumPy gives bare objects."""
+    if value.__class__ is There:
+        return rows(value)
     if value.ndim == 1 and value.dtype == object:
         return [value[index : index + 1].reshape(()) for index in range(len(value))]
     return list(value)
@@ -302,7 +311,7 @@ def _rows(value: Any) -> list[Any]:
     inputs="handle: resource; flow_in: float",
     outputs="value: dtype; lengths: int64",
     attrs="dtype: type; element_shape_except0: shape = unknown_shape",
-    traits={STATEFUL},
+    traits={STATEFUL, STORES},
     shape=_joined,
 )
 def concat_op(
@@ -315,7 +324,7 @@ def concat_op(
     """
     _check_type(handle, dtype)
     values = handle.read_all(range(handle.size()))
-    if any(not value.ndim for value in values):
+    if any(not value.shape for value in values):
         raise errors.invalid_argument(
             "Concat saw a scalar shape but requires at least vectors: "
             f"TensorArray {handle.name!r} has scalars, which cannot be joined; stack them"
@@ -330,17 +339,17 @@ def concat_op(
                 f"give TensorArray {handle.name!r} its element_shape"
             )
         return np.empty((0, *known), dtype.np), np.zeros(0, np.int64)  # type: ignore[misc]
-    _common_shape(
-        handle,
-        element_shape_except0,
-        [
-            value[0:1].reshape(value.shape[1:])
-            if len(value)
-            else np.empty(value.shape[1:], value.dtype)
-            for value in values
-        ],
-    )
-    return np.concatenate(values), np.array([len(value) for value in values], np.int64)
+    _common_shape(handle, element_shape_except0, [_like_row(value) for value in values])
+    lengths = np.array([value.shape[0] for value in values], np.int64)
+    if any(value.__class__ is There for value in values):
+        found = joined(values)
+        return here(found) if xp is np else found, lengths
+    return np.concatenate(values), lengths
+
+
+def _like_row(value: Any) -> Any:
+    """Something of the shape of a row."""
+    return np.broadcast_to(_FLOW, value.shape[1:])
 
 
 @op(
@@ -348,7 +357,7 @@ def concat_op(
     inputs="handle: resource; value: T; lengths: int64; flow_in: float",
     outputs="flow_out: float",
     attrs="T: type",
-    traits={STATEFUL, ALIASES, SNAPSHOTS},
+    traits={STATEFUL, ALIASES, SNAPSHOTS, STORES},
     shape=_cut,
 )
 def split_op(
@@ -359,7 +368,7 @@ def split_op(
     Raises InvalidArgument (dtype, lengths that do not add up to the rows, an array of another size).
     """
     _check_type(handle, T)
-    if lengths.ndim != 1 or not value.ndim or int(lengths.sum()) != len(value):
+    if lengths.ndim != 1 or not value.shape or int(lengths.sum()) != value.shape[0]:
         raise errors.invalid_argument(
             "Expected sum of lengths to be equal to values.shape[0], but "
             f"lengths {lengths.tolist()} are no vector that adds up to the rows of value, which has shape "
@@ -371,9 +380,11 @@ def split_op(
             f"TensorArray {handle.name!r} does not grow: dynamic_size is false"
         )
     ends = np.cumsum(lengths).tolist()
-    parts = (
-        [value[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
-    )
+    between = [*zip([0, *ends[:-1]], ends, strict=True)] if ends else []
+    if value.__class__ is There:
+        parts = pieces(value, between)
+    else:
+        parts = [value[start:end] for start, end in between]
     handle.write_all(range(len(parts)), parts)
     return flow_in
 

@@ -17,10 +17,10 @@ from headrace.plan import check
 from headrace.plan.binding import bound_kernel, wants_reference
 from headrace.plan.devices import kernel_apart_from
 from headrace.plan.infos import Infos
-from headrace.plan.ir import BRANCH, LOOP, NODE, NOTHING, Facts, Instr, Step
+from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, NOTHING, Facts, Instr, Step, Values
 from headrace.plan.nesting import closed
 from headrace.run.devices.device import HOST
-from headrace.run.exec.instructions import CALL, MANY, Instruction, Kernel, in_context
+from headrace.run.exec.instructions import CALL, MANY, Instruction, Kernel, dereference, in_context
 from headrace.run.exec.kernel import NodeInfo
 from headrace.run.exec.straight import FEWEST_INSIDE, Code
 
@@ -70,8 +70,10 @@ class Group:
     """What a rule's `build` has: the group's instruction, its nodes one by one, and where their values stand.
 
     places: of each value, by number: the inputs of the group come first, then what the nodes give, in order.  device:
-    where they compute.
+    where they compute.  shapes: values that are the host's wherever that is.
     """
+
+    shapes: AbstractSet[int] = NOTHING
 
     def __init__(self, instr: Instr, step: Step, infos: Infos) -> None:
         (body,) = instr.body
@@ -108,9 +110,12 @@ class Group:
 
     def _instruction(self, member: Instr, register: dict[int, int]) -> Instruction:
         kernel = None
-        if self.device is not HOST:
-            kernel = kernel_apart_from(member, self.device, self.values.constants)
-        return _instruction(member, register, self._infos(member.op), kernel)
+        if self.device is not HOST and self.shapes.isdisjoint(member.outputs):
+            kernel = kernel_apart_from(member, self.device, self.values, self.shapes)
+        made = _instruction(member, register, self._infos(member.op), kernel)
+        if self.device is HOST and self.instr.what == FUSED:
+            made.kernel = _dereferencing(made.kernel, member, self.values)
+        return made
 
     def kernel(self, at_once: AtOnce, refuses: bool = False) -> Kernel:
         """A kernel that runs all at once where that goes, else one by one.  Both give all outputs, or the only one.
@@ -170,6 +175,24 @@ def _instruction(
     return Instruction(kernel, inputs, outputs, node, CALL if single else MANY)
 
 
+def _dereferencing(kernel: Kernel, member: Instr, values: Values) -> Kernel:
+    """`kernel`, which gets what variables hold where it does not ask for references."""
+    if values.references.isdisjoint(member.inputs):
+        return kernel
+    assert member.op.spec is not None
+    wanted = wants_reference(member.op, member.op.spec)
+
+    def run(*inputs: Any) -> Any:
+        return kernel(
+            *[
+                value if refers else dereference(value)
+                for value, refers in zip(inputs, wanted, strict=True)
+            ]
+        )
+
+    return run
+
+
 # -- finding them -----------------------------------------------------------------------------------------------------
 
 
@@ -214,8 +237,8 @@ def _apply(rule: Rule, step: Step) -> Step:
     return replaced(step, found, taken) if found else step
 
 
-def joined(name: str, match: Match, step: Step) -> Instr:
-    """The instruction of a group."""
+def joined(name: str, match: Match, step: Step, by_reference: AbstractSet[int] = NOTHING) -> Instr:
+    """The instruction of a group.  by_reference: references that it takes as such, whoever wants them in it."""
     place, references = step.facts.place, step.values.references
     members = sorted(match.members, key=place.__getitem__)
     root = members[-1]
@@ -233,7 +256,7 @@ def joined(name: str, match: Match, step: Step) -> Instr:
             if value in made:
                 inside.append(value)
                 continue
-            refers = bool(wanted) and wanted[at]
+            refers = value in by_reference or (bool(wanted) and wanted[at])
             inner = args.get((value, refers))
             if inner is None:
                 known = any(each == value for each, _ in args)

@@ -3,7 +3,8 @@
 What the gradient of a loop needs of an iteration is pushed on stacks in the one loop and popped in the other
 (`graph.loop_gradients`); of a product that is both factors, and, while sizes are unknown, their shapes.  Where a shape
 is pushed in each iteration, and so is the tensor that it is of, the gradient loop asks the tensor: then nobody needs
-the stack, and what follows from shapes can be remembered there (`plan.memoization`).
+the stack, and what follows from shapes can be remembered there (`plan.memoization`).  Nor does anybody need one whose
+values nobody reads, such as the flows of a TensorArray.
 Called by: plan.passes.  Threads: any.
 """
 
@@ -27,7 +28,7 @@ class _Stack(NamedTuple):
 
 
 def drop_stacked_shapes(step: Step) -> Step:
-    """The step without stacks of shapes that follow from what is on others."""
+    """The step without stacks of shapes that follow from what is on others, and of what nobody reads."""
     stacks = _stacks(step)
     if not stacks:
         return step
@@ -36,7 +37,11 @@ def drop_stacked_shapes(step: Step) -> Step:
     by_content = {(each.push.inputs[1], each.backward): each for each in stacks}
     gone: set[Instr] = set()
     shapes: dict[Instr, list[Instr]] = {}  # by the pop of what they are of
+    read = _read(step)
     for each in stacks:
+        if read.isdisjoint(each.pop.outputs):
+            gone.update((each.maker, each.push, each.pop))
+            continue
         shape = makers.get(each.push.inputs[1])
         if shape is None or not _is_shape(shape):
             continue
@@ -90,6 +95,16 @@ def _stacks(step: Step) -> list[_Stack]:
         for value, maker in made.items()
         if value in pushes and value in pops and uses[value] == 2 and value not in step.results
     ]
+
+
+def _read(step: Step) -> set[int]:
+    """Values that are wanted by anything."""
+    found = {*step.results}
+    for instr in instrs(step.code):
+        found.update(instr.inputs)
+        if instr.what in (BRANCH, LOOP):
+            found.update(value for part in instr.body for value in part.results)
+    return found
 
 
 def _is_shape(instr: Instr) -> bool:

@@ -25,6 +25,10 @@ IN_HOST_MEMORY: Final[frozenset[str]] = frozenset(("int32", "string", "resource"
 """Names of dtypes that stay with the host wherever their nodes are placed: shapes, counts, text and handles."""
 
 
+Updating = Callable[[Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any], Any]]
+"""(arrays that are replaced, others) -> (what replaces them, results, whether they hold; None: they do)"""
+
+
 class Resident(Protocol):
     """What lives on a device: a variable."""
 
@@ -101,6 +105,22 @@ class Device(ABC):
         function: gives (results, whether they hold; None: they do).  What comes back gives None where they do not hold.
         """
         raise NotImplementedError
+
+    def updating(self, function: Callable[..., Any]) -> Updating:
+        """As `compiled`, of a function of (namespace, arrays that are replaced, others).
+
+        function: gives (what replaces them, results, whether they hold; None: they do).  So does what comes back, which
+        may have written over the arrays that are replaced.
+        """
+        raise NotImplementedError
+
+    def copied(self, value: Any) -> Any:
+        """Another array of the device that holds what one does."""
+        raise NotImplementedError
+
+    def has_lost(self, value: Any) -> bool:
+        """Whether an array of the device is written over."""
+        return False
 
     def keeps(self, dtype: str) -> bool:
         """Whether variables of a dtype, by name, that are placed here live here."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.run.devices.device import NUMBERS, Device
+from headrace.run.devices.device import NUMBERS, Device, Updating
 
 _FLAG = "--xla_force_host_platform_device_count"
 
@@ -154,6 +154,33 @@ class Gpu(Device):
 
         return run
 
+    def updating(self, function: Callable[..., Any]) -> Updating:
+        """See `Device`."""
+
+        def traced(replaced: Sequence[Any], others: Sequence[Any]) -> Any:
+            return function(self.xp, replaced, others)
+
+        program = self._jax.jit(traced, donate_argnums=0 if self._may_be_written_over() else ())
+
+        def run(replaced: Sequence[Any], others: Sequence[Any]) -> Any:
+            with self._here():
+                return self._guarded(program, list(replaced), list(others))
+
+        return run
+
+    def _may_be_written_over(self) -> bool:
+        """Whether XLA may write over arrays that are replaced: older ones warn that they cannot on processors."""
+        return not self._stands_in or self._jax.__version_info__ >= (0, 5)
+
+    def copied(self, value: Any) -> Any:
+        """See `Device`."""
+        with self._here():
+            return self._guarded(self.xp.copy, value)
+
+    def has_lost(self, value: Any) -> bool:
+        """See `Device`."""
+        return bool(value.is_deleted())
+
     def bytes_held(self) -> int | None:
         """See `Device`."""
         if not self._stands_in:
@@ -219,5 +246,21 @@ def compiled(function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any
         if holds is not None and not bool(holds):
             return None
         return [np.asarray(each) for each in found]
+
+    return run
+
+
+def updating(function: Callable[..., Any]) -> Updating:
+    """As `compiled`, see `Device.updating`: of NumPy's arrays, none of which is written over."""
+    import jax
+    import jax.numpy
+
+    device = jax.devices("cpu")[0]
+    program = jax.jit(lambda replaced, others: function(jax.numpy, replaced, others))
+
+    def run(replaced: Sequence[Any], others: Sequence[Any]) -> Any:
+        with _with_64_bits(), jax.default_device(device):
+            after, found, holds = program(list(replaced), list(others))
+        return [*map(np.asarray, after)], [*map(np.asarray, found)], holds
 
     return run

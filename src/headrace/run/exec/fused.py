@@ -22,6 +22,9 @@ MOST_FORMS: Final = 8
 
 _MOST_S_AT_EXIT: Final = 60.0
 
+Like = tuple[tuple[int, ...], Any]
+"""The shape and dtype of an array."""
+
 
 class FusedKernel:
     """function: (array namespace, arrays…) -> (results, whether they hold; None: they do).  given: which it takes.
@@ -41,36 +44,37 @@ class FusedKernel:
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
         """Its results, which nobody may change; None: it is to be done node by node."""
+        found = self._run(values)
+        if found is None:
+            self.fell_back += 1
+        return found
+
+    def _run(self, values: Sequence[Any]) -> list[Any] | None:
         if len(self._given) != len(values):
             values = [values[place] for place in self._given]
-        shapes = tuple([value.shape for value in values])
+        form = self._ready(tuple([value.shape for value in values]), values)
+        return None if form is None else form(values)
+
+    def _ready(self, shapes: Any, values: Sequence[Any]) -> Callable[..., Any] | None:
+        """What is compiled for such shapes; None if it is not yet, or never will be."""
         form = self._forms.get(shapes)
         if form is None:
-            self.fell_back += 1
             if self.hopeless:
                 self.on_hopeless()
             elif shapes not in self._forms:
                 self._forms[shapes] = None
-                likes = [(value.shape, value.dtype) for value in values]
+                likes = [(tuple(value.shape), value.dtype) for value in values]
                 compiler.submit(lambda: self._compile(shapes, likes))
-            return None
-        found: list[Any] | None = form(values)
-        if found is None:
-            self.fell_back += 1
-        return found
+        return form
 
     @property
     def hopeless(self) -> bool:
         """Whether it keeps meeting other shapes."""
         return len(self._forms) >= MOST_FORMS
 
-    def _compile(self, shapes: Any, likes: Sequence[tuple[tuple[int, ...], Any]]) -> None:
-        from headrace.run.devices import xla  # where there is JAX
-
-        compiled = xla.compiled if self._device is HOST else self._device.compiled
+    def _compile(self, shapes: Any, likes: Sequence[Like]) -> None:
         try:
-            form = compiled(self._function)
-            form([self._device.put(np.ones(shape, dtype)) for shape, dtype in likes])
+            form = self._made(likes)
         except Exception as error:  # of tracing, or of XLA's: the nodes run one by one
             import logging  # which few processes need for this
 
@@ -79,6 +83,19 @@ class FusedKernel:
             )
             return
         self._forms[shapes] = form
+
+    def _made(self, likes: Sequence[Like]) -> Callable[..., Any]:
+        """It compiled, which it is when it runs for the first time."""
+        from headrace.run.devices import xla  # where there is JAX
+
+        compiled = xla.compiled if self._device is HOST else self._device.compiled
+        form = compiled(self._function)
+        form(self._like(likes))
+        return form
+
+    def _like(self, likes: Sequence[Like]) -> list[Any]:
+        """Arrays of such shapes and dtypes, where it computes."""
+        return [self._device.put(np.ones(shape, dtype)) for shape, dtype in likes]
 
 
 class _Compiler:

@@ -7,16 +7,20 @@ the device puts another array in the place of the old one (`have`), so that whoe
 on the host, for which every other operation counts that has no kernel for devices, changes the host's, and the next
 read on the device puts that there.
 
+A program may write its results over the arrays that they replace: it takes them (`take`), and nobody can read them
+until it has given others (`have`).  An array that anybody has read since it became the value is not taken, but a copy
+of it: who has read it may have it still.
+
 Called by: ops.state (makes them), plan.device_state (kernels), run's executor.
 Threads: any; `lock` is held for the time of one update, as of all variables; both places are looked at together,
-without it.
+without it, unless a program has taken the device's array: then whoever wants that waits for `lock`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,6 +36,19 @@ from headrace.run.uninterrupted import changes
 S = TypeVar("S", bound=State)
 
 
+class Taken(NamedTuple):
+    """What stands for a device's array that a program is about to replace."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    size: int
+
+    @property
+    def ndim(self) -> int:
+        """As arrays have it."""
+        return len(self.shape)
+
+
 @changes
 class OnDevice(State):
     """A variable that lives on a device."""
@@ -41,8 +58,9 @@ class OnDevice(State):
     ) -> None:
         """See `State`."""
         self.device = device
-        self._places = threading.Lock()  # held for an exchange of the next, and nothing else
+        self._places = threading.Lock()  # held for an exchange of the next two, and nothing else
         self._both: tuple[Array | None, Any] = (None, None)  # here, there
+        self._was_read = False  # the one there, so that somebody else may have it
         super().__init__(name, dtype, shape, container)
         device.settle(self)
 
@@ -51,8 +69,10 @@ class OnDevice(State):
     @property
     def array(self) -> Array | None:
         """The value in the host's memory, copied there if it is not yet; None before the first assignment."""
-        seen = self._both
-        here, there = seen
+        here, there = self._both
+        if here is not None or there is None:
+            return here
+        seen = here, there = self._read()
         if here is not None or there is None:
             return here
         copy: Array = self.device.get(there)
@@ -65,6 +85,17 @@ class OnDevice(State):
     def array(self, array: Array | None) -> None:
         with self._places:
             self._both = (array, None)
+            self._was_read = False
+
+    def _read(self) -> tuple[Array | None, Any]:
+        """Both places, of which the device's is not taken any more while it is the value."""
+        with self._places:
+            seen = self._both
+            if not isinstance(seen[1], Taken):
+                self._was_read = True
+                return seen
+        with self.lock:  # nobody takes it who does not hold that
+            return self._read()
 
     def held(self) -> Any:
         """See `State`."""
@@ -87,14 +118,15 @@ class OnDevice(State):
 
     def there(self) -> Any:
         """The value as an array of the device, which no update changes.  Raises FailedPrecondition."""
-        there = self._both[1]
+        there = self._read()[1]
         if there is not None:
             return there
         with self.lock:
-            return self.placed()
+            self.placed()
+            return self._read()[1]
 
     def placed(self) -> Any:
-        """As `there`; `lock` is held."""
+        """As `there`, for who keeps it no longer than `lock`, which is held."""
         here, there = self._both
         if there is None:
             if here is None:
@@ -102,16 +134,17 @@ class OnDevice(State):
             there = self.device.put(here)
             with self._places:
                 self._both = (here, there)
+                self._was_read = False
         return there
 
     def snapshot(self) -> Array:
         """See `State`."""
-        there = self._both[1]
+        there = self._read()[1]
         return super().snapshot() if there is None else self.device.get(there)
 
     def fetched(self) -> Any:
         """See `State`."""
-        there = self._both[1]
+        there = self._read()[1]
         if there is None:
             return super().fetched()
         found = self.device.get(there)
@@ -119,21 +152,50 @@ class OnDevice(State):
 
     # -- changing -----------------------------------------------------------------------------------------------
 
-    def have(self, there: Any) -> None:
+    def have(self, there: Any, others_do: bool = False) -> None:
         """Have an array of the device for its value; whoever reads the old one keeps that.  `lock` is held,
         and the caller counts it among `updates`.
+
+        others_do: somebody else may have it, too.
         """
         with self._places:
+            self._was_read = others_do or (self._was_read and there is self._both[1])
             self._both = (None, there)
         self._buffers = None
         self._let_go()
+
+    def take(self) -> Any:
+        """The value as an array of the device that may be written over: `have` or `give_back` comes next.
+
+        `lock` is held.  Raises FailedPrecondition.
+        """
+        there = self.placed()
+        with self._places:
+            here, _ = self._both
+            if not self._was_read:
+                self._both = (here, Taken(tuple(there.shape), there.dtype, int(there.size)))
+                return there
+        return self.device.copied(there)
+
+    def give_back(self, there: Any) -> bool:
+        """What was taken is the value still.  Whether it is: if the device has lost it, there is none.
+
+        `lock` is held.
+        """
+        with self._places:
+            here, now = self._both
+            if not isinstance(now, Taken):
+                return True
+            lost = self.device.has_lost(there)
+            self._both = (here, None if lost else there)
+            return here is not None or not lost
 
     def assign_there(self, value: Any, validate_shape: bool = True) -> None:
         """As `assign`, of an array of the device, which nobody will change.  Raises InvalidArgument."""
         with self.lock:
             if validate_shape:
                 self.check_shape(tuple(value.shape))
-            self.have(value)
+            self.have(value, others_do=True)
             self.updates += 1
             awaited = self._settled()
         if awaited:
