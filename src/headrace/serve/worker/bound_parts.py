@@ -98,6 +98,14 @@ class BoundReads(ReadsAgain):
             meter.check()
         return b"".join(parts)
 
+    def holds(self) -> bool:
+        """See `AtOnce`.  Nothing is read, and so nothing counted."""
+        return (
+            not self._registered.forgotten
+            and self._resources.generation == self._generation
+            and all(variable.array is array for variable, array, _ in self._each)
+        )
+
 
 class BoundConstants(BoundReads):
     """Values that are the same in every step."""

@@ -101,7 +101,7 @@ class BoundWait(WaitsAgain):
             if found.__class__ is Pending:
                 if not found.done:
                     self._worker.book(scope, self._kind)
-                    scope.on_cancel(lambda: _abandon(found, scope))
+                    scope.attach(found, lambda: _abandon(found, scope))
                     return found
                 if found.error is not None:
                     return None
@@ -113,6 +113,7 @@ class BoundWait(WaitsAgain):
     def end(self, pending: Pending[Any], scope: Scope) -> bytes | None:
         """See `WaitsAgain`."""
         self._worker.unbook(scope, self._session)
+        scope.detach(pending)  # else the two would hold each other
         return None if pending.error is not None else self._contents(pending.result())
 
     def _contents(self, result: Any) -> bytes:
