@@ -5,21 +5,28 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import headrace as tf
 from headrace.base import errors
 from headrace.run.pending import Pending
+from headrace.run.queues.fifo import FIFOQueue
 from headrace.run.queues.queue import Queue
+from headrace.run.queues.spec import QueueSpec
 from headrace.run.scope import Scope
 from headrace.serve.connect import local_servers
+from headrace.serve.lane.answers import AnswersAgain, _Call
 from headrace.serve.lane.multiplexer import Multiplexer
 from headrace.serve.master import at_once
 from headrace.serve.master.at_once import StepReads, StepWaits
 from headrace.serve.observe.meter import Meter
 from headrace.serve.rpc.again import ReadsAgain, WaitsAgain
+from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.worker import bound_parts
 from headrace.serve.worker.bound_parts import BoundReads
 from headrace.serve.worker.bound_waits import BoundWait
@@ -303,6 +310,9 @@ class Waits(WaitsAgain):
     def begin(self, scope: Scope) -> Any:
         return self._begins
 
+    def keeps_place(self, pending: Pending[Any]) -> bool:
+        return False
+
     def end(self, pending: Pending[Any], scope: Scope) -> bytes | None:
         return self._ends
 
@@ -351,3 +361,65 @@ def test_a_read_that_is_not_answered_is_not_counted(gives: bytes | None) -> None
     assert reads.holds()
     assert reads.contents() == gives
     assert session.counted == (0 if gives is None else 1)
+
+
+# -- places in a queue ---------------------------------------------------------------------------
+
+
+def test_an_enqueue_keeps_its_place_before_a_close() -> None:
+    queue = FIFOQueue("queue", QueueSpec((tf.int64,), ((),), capacity=1))
+    queue.enqueue([np.int64(1)])
+    waiting = queue.enqueue([np.int64(2)])
+    bound = BoundWait.__new__(BoundWait)
+    bound._queue, bound._takes = queue, 0
+    assert not bound.keeps_place(waiting)
+    close = queue.close()
+    assert bound.keeps_place(waiting)
+    assert [queue.dequeue().result(), queue.dequeue().result()] == [(1,), (2,)]
+    assert close.done
+    assert not bound.keeps_place(waiting)
+
+
+class Keeps(Waits):
+    def keeps_place(self, pending: Pending[Any]) -> bool:
+        return True
+
+
+class Connection(AnswersAgain):
+    """One that has a call under way, without a socket.  said: what was to be sent when it went on."""
+
+    def __init__(self, call: _Call) -> None:
+        super().__init__()
+        self.said: list[bytes] = []
+        self.went_on = threading.Event()
+        self._call, self._gone = call, False
+        self._lane: Any = SimpleNamespace(hold=self.said.append)
+        self._pool = GrowingPool("test")
+        self._transport: Any = SimpleNamespace(pool=self._pool)
+
+    def _serve(self) -> None:
+        self.went_on.set()
+
+    def _end(self) -> None:
+        raise AssertionError("it goes on")
+
+    def _look_up(self) -> None:
+        pass
+
+    def _send(self, *given: Any) -> bool:
+        raise AssertionError("who goes on sends")
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+def test_what_keeps_its_place_is_waited_for_as_it_is() -> None:
+    pending: Pending[Any] = Pending(None, lambda _: True)
+    call = _Call(Keeps(pending, b"it"), pending, Scope(), b"request", lambda values: values)
+    with closing(Connection(call)) as connection:
+        connection.go_on()
+        assert not connection.went_on.wait(0.01)
+        assert not pending.done
+        pending.resolve(None)
+        assert connection.went_on.wait(WITHIN_S)
+    assert connection.said == [b"it"]

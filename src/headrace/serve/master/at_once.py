@@ -127,6 +127,10 @@ class StepWaits(WaitsAgain):
             self._count()
         return found
 
+    def keeps_place(self, pending: Pending[Any]) -> bool:
+        """See `WaitsAgain`."""
+        return self._part.keeps_place(pending)
+
     def end(self, pending: Pending[Any], scope: Scope) -> bytes | None:
         """See `WaitsAgain`."""
         try:
