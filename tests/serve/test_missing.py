@@ -284,6 +284,12 @@ def test_a_single_one_makes_a_sentence(pool: GrowingPool) -> None:
         wait_for_all([one], Scope(0.01), pool)
 
 
+def test_a_time_too_short_to_find_out_anything_is_what_has_passed(pool: GrowingPool) -> None:
+    one = ServerReadiness(Fake("A"), never)  # type: ignore[arg-type]
+    with pytest.raises(errors.DeadlineExceededError, match=r"0\.001 s passed .* an answer of A"):
+        wait_for_all([one], Scope(0.001), pool)
+
+
 def test_when_all_have_answered_the_answers_come_in_order(pool: GrowingPool) -> None:
     late = never()
     peer = Fake("A")

@@ -938,7 +938,7 @@ class ContributorState(_message.Message):
     def __init__(self, session: _Optional[str] = ..., task: _Optional[str] = ..., there: bool = ..., ago_s: _Optional[float] = ...) -> None: ...
 
 class WaiterState(_message.Message):
-    __slots__ = ("kind", "wanted", "so_far", "waited_s", "session", "step", "node")
+    __slots__ = ("kind", "wanted", "so_far", "waited_s", "session", "step", "node", "alike")
     KIND_FIELD_NUMBER: _ClassVar[int]
     WANTED_FIELD_NUMBER: _ClassVar[int]
     SO_FAR_FIELD_NUMBER: _ClassVar[int]
@@ -946,6 +946,7 @@ class WaiterState(_message.Message):
     SESSION_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    ALIKE_FIELD_NUMBER: _ClassVar[int]
     kind: str
     wanted: int
     so_far: int
@@ -953,7 +954,8 @@ class WaiterState(_message.Message):
     session: str
     step: int
     node: str
-    def __init__(self, kind: _Optional[str] = ..., wanted: _Optional[int] = ..., so_far: _Optional[int] = ..., waited_s: _Optional[float] = ..., session: _Optional[str] = ..., step: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
+    alike: int
+    def __init__(self, kind: _Optional[str] = ..., wanted: _Optional[int] = ..., so_far: _Optional[int] = ..., waited_s: _Optional[float] = ..., session: _Optional[str] = ..., step: _Optional[int] = ..., node: _Optional[str] = ..., alike: _Optional[int] = ...) -> None: ...
 
 class BlockedStepState(_message.Message):
     __slots__ = ("session", "step", "task", "device", "node", "op", "built_at", "waited_s", "kind", "on", "detail", "wanted", "so_far", "resource", "unmoved_s", "lookalike", "source")

@@ -202,7 +202,8 @@ def wait_for_all(awaited: Sequence[ServerReadiness[T]], scope: Scope, pool: Grow
     """The answers of all, in order.  Says whom it waits for if it takes long.
 
     Raises Unavailable that says of every server that has not answered why, at the scope's deadline or
-    after `connect_timeout_s`, or what `within` sets; else the first error that is an answer, or the scope's.
+    after `connect_timeout_s`, or what `within` sets; DeadlineExceeded at a deadline before anything could be found out;
+    else the first error that is an answer, or the scope's.
     """
     changed = threading.Condition()
     started = time.monotonic()
@@ -227,6 +228,8 @@ def wait_for_all(awaited: Sequence[ServerReadiness[T]], scope: Scope, pool: Grow
                 ) as error:  # also of a question, which has the same limit
                     if passed_deadline(whole) and not _answered(awaited):
                         waited_s = time.monotonic() - started
+                        if passed_deadline(scope) and _nobody_looked(awaited, waited_s):
+                            raise scope.deadline_error(f"an answer of {_names(awaited)}") from error
                         raise errors.unavailable(_report(awaited, waited_s)) from error
                     if _settled(awaited):  # at that very moment, or it is a question's error
                         return _answers(awaited)
@@ -253,6 +256,12 @@ def _ending(scope: Scope) -> Iterator[Scope]:
 
 def _answered(awaited: Sequence[ServerReadiness[Any]]) -> bool:
     return all(each.answered for each in awaited)
+
+
+def _nobody_looked(awaited: Sequence[ServerReadiness[Any]], waited_s: float) -> bool:
+    """Whether the time was too short to find out anything of those that have not answered."""
+    missing = [each for each in awaited if not each.answered]
+    return waited_s < LIMITS.first_probe_s and all(each.reason is _NO_ANSWER for each in missing)
 
 
 def _settled(awaited: Sequence[ServerReadiness[Any]]) -> bool:

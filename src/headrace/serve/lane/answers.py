@@ -8,6 +8,8 @@ Called by: serve.lane.served (has it).  Threads: the one that reads the connecti
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import time
 from abc import abstractmethod
@@ -142,19 +144,33 @@ class AnswersAgain(Member, Answering):
     def go_on(self) -> None:
         """See `Member`."""
         call, self._call = self._call, None
-        if call is not None:
+        go_on: Callable[[], object] = self._serve
+        if call is not None and call.bound.keeps_place(call.pending):
+            go_on = functools.partial(self._wait_out, call)
+        elif call is not None:
             call.pending.abandon(_LATER)
-            try:
-                reply = self._over(call)
-                if reply is not None:
-                    self._lane.hold(reply)
-            except Exception as error:  # told by who goes on
-                self._failed = error
+            self._hold_reply(call)
         self._has_thread = True
         try:
-            self._transport.pool.submit(self._serve)
+            self._transport.pool.submit(go_on)
         except RuntimeError:  # no thread to be had
             self._end()
+
+    def _wait_out(self, call: _Call) -> None:
+        """Go on when what the call waits for is there, or its scope has ended."""
+        with contextlib.suppress(errors.OpError):
+            call.pending.wait(call.scope)
+        self._hold_reply(call)
+        self._serve()
+
+    def _hold_reply(self, call: _Call) -> None:
+        """A call that has waited is over: have its reply sent by who goes on."""
+        try:
+            reply = self._over(call)
+            if reply is not None:
+                self._lane.hold(reply)
+        except Exception as error:  # told by who goes on
+            self._failed = error
 
     def rest(self) -> None:
         """See `Member`."""

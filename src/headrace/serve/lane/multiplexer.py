@@ -11,6 +11,7 @@ Called by: serve.lane.served.  Threads: any; `_run` is that of the connection wh
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import sys
@@ -26,6 +27,8 @@ from headrace.serve.rpc.limits import LIMITS
 
 STEADY = 16  # requests of that kind, one after the other, before a connection may be handed over
 _NOTHING = None, 0.0
+
+_log = logging.getLogger("headrace")
 
 
 class Member(ABC):
@@ -74,22 +77,57 @@ class Multiplexer:
     def steadies(self, more: int) -> None:
         """A connection has become steady (1), or is not any more (-1)."""
         with self._lock:
-            self._steady += more
-            self.several = self._steady > 1 and sys.platform == "linux"
+            self._count(more)
+
+    def _count(self, more: int) -> None:
+        """The lock is held."""
+        self._steady += more
+        self.several = self._steady > 1 and sys.platform == "linux"
 
     def take(self, member: Member) -> None:
-        """Have a steady connection.  Returns at once, or when it and all that came later have left."""
+        """Have a steady connection.  Returns at once, or when it and all that came later have left.
+
+        Where the system has no file descriptor left, or watches as many as it may, it goes on by itself.
+        """
         with self._lock:
-            running, epoll = self._epoll is not None, self._epoll or select.epoll()
-            if not running:
-                self._epoll = epoll
-                self._reader = threading.get_ident()
-                self._wake = os.eventfd(0, os.EFD_NONBLOCK)
-                epoll.register(self._wake, select.EPOLLIN)
-            self._members[member.fileno()] = member
-            epoll.register(member.fileno(), select.EPOLLIN)
-        if not running:
-            self._run(epoll)
+            running, fd = self._epoll is not None, member.fileno()
+            self._members[fd] = member  # before something comes of it, on the thread that reads
+            try:
+                epoll = self._epoll or self._opened()
+                epoll.register(fd, select.EPOLLIN)
+            except OSError:
+                if not running:
+                    self._close()
+                del self._members[fd]
+                self._count(-1)
+                refused = True
+            else:
+                refused = False
+        if refused:
+            member.go_on()
+        elif not running:
+            try:
+                self._run(epoll)
+            except Exception:  # nobody would read them any more
+                _log.exception("connections of the lane are read by a thread each from now on")
+                for each in self._end(idle=True) or ():
+                    each.go_on()
+
+    def _opened(self) -> select.epoll:
+        """What this thread waits on from now on.  Raises OSError; the lock is held."""
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self._epoll.register(self._wake, select.EPOLLIN)
+        self._reader = threading.get_ident()
+        return self._epoll
+
+    def _close(self) -> None:
+        """No thread waits; the lock is held."""
+        if self._epoll is not None:
+            self._epoll.close()
+        if self._wake >= 0:
+            os.close(self._wake)
+        self._epoll, self._wake, self._reader = None, -1, 0
 
     def wait_for(self, member: Member, pending: Pending[Any]) -> None:
         """A member's call waits for that, says the thread that reads."""
@@ -143,6 +181,8 @@ class Multiplexer:
         late = [member for member, (_, began) in self._waiting.items() if began <= since]
         for member in late:
             self._let_go(member)
+        if self._due:  # what was set aside for one that has left
+            self._answer_due()
 
     def _let_go(self, member: Member) -> None:
         """Have a member go on by itself."""
@@ -155,8 +195,7 @@ class Multiplexer:
         assert self._epoll is not None
         self._epoll.unregister(fd)
         self._waiting.pop(self._members.pop(fd), None)
-        self._steady -= 1
-        self.several = self._steady > 1
+        self._count(-1)
 
     def _end(self, idle: bool) -> Sequence[Member] | None:
         """Let go of the members there are.  None: another has come, so it goes on."""
@@ -166,9 +205,6 @@ class Multiplexer:
             left = list(self._members.values())
             for fd in list(self._members):
                 self._forget(fd)
-            assert self._epoll is not None
-            self._epoll.close()
-            os.close(self._wake)
-            self._epoll, self._reader = None, 0
+            self._close()
             self._due.clear()
         return left

@@ -7,8 +7,10 @@ Called by: serve.lane.served.  Threads: the one that reads the connection.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
+from headrace.base import errors
 from headrace.codec.frames import Kind, pack
 from headrace.serve.lane.wire import Answer, KnownAnswers
 from headrace.serve.rpc.again import (
@@ -72,15 +74,15 @@ class Repeated:
         """A request without values has been answered."""
         same = header[:-STEP_BYTES]
         if same in self._bound:
-            bound = self._bound[same]
-            if isinstance(bound, RunsByNumber):
-                self._note_number(number, header, bound, answering)
+            before = self._bound[same]
+            if isinstance(before, RunsByNumber):
+                self._note_number(number, header, before, answering)
                 return
-            if bound is None or isinstance(bound, RunsAgain) or bound.holds():
+            if before is None or isinstance(before, RunsAgain) or before.holds():
                 return
         elif len(self._bound) >= MOST:
             self.forget()
-        bound = binder(request)
+        bound: Bound | None = _unless_gone(binder, request)
         if isinstance(bound, CopiesAgain) and not answering.copies(number):
             bound = bound.otherwise
         self._bound[same] = bound
@@ -106,7 +108,9 @@ class Repeated:
         elif len(self._numbered) >= MOST_NUMBERS:
             self.forget()
             return
-        found = bound.at_once(int.from_bytes(header[-STEP_BYTES:], "little"))
+        found: AtOnceOrLater | None = _unless_gone(
+            bound.at_once, int.from_bytes(header[-STEP_BYTES:], "little")
+        )
         if isinstance(found, CopiesAgain) and not answering.copies(number):
             found = None
         self._numbered[frame] = found
@@ -120,6 +124,16 @@ class Repeated:
         self.at_once.clear()
         self._bound.clear()
         self._numbered.clear()
+
+
+def _unless_gone(bind: Callable[[Any], Any], request: Any) -> Any:
+    """What `bind` makes of a request that has been answered; None if what that needs has gone since, or is another
+    thing now: the answer must not suffer for it.
+    """
+    try:
+        return bind(request)
+    except errors.OpError:
+        return None
 
 
 def _frame(number: int, header: bytes) -> bytes:

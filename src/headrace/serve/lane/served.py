@@ -147,6 +147,9 @@ class ServedConnection(AnswersAgain):
             _log.warning("a connection of the lane was closed: %s", error)
             self._refuse(error)
             self._end()
+        except Exception:  # of what answers requests that come again
+            _log.exception("a connection of the lane was closed: a request could not be answered")
+            self._end()
         else:
             if self._handed_over:
                 self._handed_over = False

@@ -57,24 +57,40 @@ class _Step:
         ):
             return False
         session.used = prepared.used = plan.used = True
-        meter = session.meter
-        if meter is not None and not meter.tick() & NOW_AND_THEN:
-            meter.check()
         return True
+
+
+def _count(session: MasterSession) -> None:
+    """A step that took no time, if somebody watches."""
+    meter = session.meter
+    if meter is not None and not meter.tick() & NOW_AND_THEN:
+        meter.check()
 
 
 class _AtOnce(AtOnce):
     """One whose part is answered at once."""
 
-    def __init__(self, step: _Step, part: AtOnce) -> None:
+    def __init__(self, step: _Step, session: MasterSession, part: AtOnce) -> None:
         self._may_run = step.may_run
+        self._session = session
         self.values = part.values
         self._part = part
         self._contents = part.contents
 
     def contents(self) -> bytes | None:
         """See `AtOnce`."""
-        return self._contents() if self._may_run() else None
+        if not self._may_run():
+            return None
+        found = self._contents()
+        if found is not None:  # else it is run, and counted, as any other
+            meter = self._session.meter  # as `_count`, which would be a call more
+            if meter is not None and not meter.tick() & NOW_AND_THEN:
+                meter.check()
+        return found
+
+    def holds(self) -> bool:
+        """See `AtOnce`."""
+        return self._may_run() and self._part.holds()
 
 
 class StepReads(_AtOnce, ReadsAgain):
@@ -84,23 +100,25 @@ class StepReads(_AtOnce, ReadsAgain):
 class StepChanges(_AtOnce, ChangesAgain):
     """One that changes something."""
 
-    def holds(self) -> bool:
-        """See `AtOnce`."""
-        return self._may_run() and self._part.holds()
-
 
 class StepCopies(CopiesAgain):
     """One that gives one large value."""
 
-    def __init__(self, step: _Step, part: CopiesAgain, otherwise: RunsAgain) -> None:
+    def __init__(
+        self, step: _Step, session: MasterSession, part: CopiesAgain, otherwise: RunsAgain
+    ) -> None:
         self._may_run = step.may_run
+        self._session = session
         self.dtype, self.shape = part.dtype, part.shape
         self._part = part
         self.otherwise = otherwise
 
     def copy_to(self, target: Array) -> bool:
         """See `CopiesAgain`."""
-        return self._may_run() and self._part.copy_to(target)
+        if not (self._may_run() and self._part.copy_to(target)):
+            return False
+        _count(self._session)
+        return True
 
     def holds(self) -> bool:
         """See `CopiesAgain`."""
@@ -138,14 +156,29 @@ class StepWaits(WaitsAgain):
         found = self._part.begin(scope)
         if found.__class__ is Pending:
             self._session.book(scope)  # who closes the session meanwhile ends the part
+        elif found is not None:
+            self._count()
         return found
+
+    def keeps_place(self, pending: Pending[Any]) -> bool:
+        """See `WaitsAgain`."""
+        return self._part.keeps_place(pending)
 
     def end(self, pending: Pending[Any], scope: Scope) -> bytes | None:
         """See `WaitsAgain`."""
         try:
-            return self._part.end(pending, scope)
+            found = self._part.end(pending, scope)
         finally:
             self._session.unbook(scope)
+        if found is not None:
+            self._count()
+        return found
+
+    def _count(self) -> None:
+        """It has ended; one that is answered as any other is counted there."""
+        meter = self._session.meter
+        if meter is not None and not meter.tick() & NOW_AND_THEN:
+            meter.check()
 
 
 def step_at_once(
@@ -168,11 +201,11 @@ def step_at_once(
     found = session.cluster.own_worker.bind_part(part_of((part.graph_handle, 0, [], 0)))
     step = _Step(master, session, prepared, bound)
     if isinstance(found, ReadsAgain):
-        return StepReads(step, found)
+        return StepReads(step, session, found)
     if isinstance(found, ChangesAgain):
-        return StepChanges(step, found)
+        return StepChanges(step, session, found)
     if isinstance(found, CopiesAgain):
-        return StepCopies(step, found, otherwise)
+        return StepCopies(step, session, found, otherwise)
     if isinstance(found, WaitsAgain) and not session.limited:
         return StepWaits(step, session, found, otherwise)
     return None

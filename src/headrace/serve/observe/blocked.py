@@ -6,6 +6,7 @@ Called by: client.blocked, serve.server, serve.observe.reporter.  Pure: from mes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ class Waiter:
     """An operation that waits at a queue.  wanted: elements; so_far: of them, set aside or gone in.
 
     session, step and node are empty and 0 if no step of the queue's own process is behind it.
+    alike: so many more of the kind wait behind it; wanted: the most of them.
     """
 
     kind: str
@@ -29,6 +31,7 @@ class Waiter:
     session: str
     step: int
     node: str
+    alike: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,7 @@ def _detail(state: pb.BlockedStepState) -> str:
 
 def _queue(state: pb.ResourceState) -> QueueState:
     waiters = tuple(
-        Waiter(w.kind, w.wanted, w.so_far, w.waited_s, w.session, w.step, w.node)
+        Waiter(w.kind, w.wanted, w.so_far, w.waited_s, w.session, w.step, w.node, w.alike)
         for w in state.waiter
     )
     return QueueState(
@@ -251,13 +254,15 @@ def _others(step: BlockedStep) -> str:
     """Who else waits, and how many of each kind."""
     if step.queue is None:
         return ""
-    counts: dict[str, list[str]] = {}
+    counts: Counter[str] = Counter()
+    nodes: dict[str, list[str]] = {}
     for waiter in step.others:
-        counts.setdefault(waiter.kind, []).append(waiter.node)
+        counts[waiter.kind] += 1 + waiter.alike
+        nodes.setdefault(waiter.kind, []).append(waiter.node)
     if not counts:
         return "nobody else waits for it"
     return "also waiting: " + ", ".join(
-        f"{len(nodes)} {kind}" + _named(nodes) for kind, nodes in counts.items()
+        f"{count} {kind}" + _named(nodes[kind]) for kind, count in counts.items()
     )
 
 

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,9 @@ Who = dict[WaitInfo, tuple[StepState, NodeInfo]]
 """The steps and nodes behind what waits."""
 
 _MOST_BARRIERS: Final = 16  # whoever is missing is missing at all of them
+_MOST_WAITERS: Final = (
+    16  # of a queue, on each side, that each of its blocked steps tells of by themselves
+)
 
 
 def task_state(
@@ -66,8 +69,9 @@ def blocked_steps(
     resources: where to look for queues that may have been meant instead.
     """
     who = _who()
+    queues = _Queues(_behind(who), resources)
     found = [
-        _blocked_step(info, step, node, who, resources)
+        _blocked_step(info, step, node, queues)
         for info, (step, node) in who.items()
         if mine(step) and not _wants_feed(node)
     ]
@@ -102,12 +106,73 @@ def _behind(who: Who) -> Who:
     return found
 
 
+class _Queue(NamedTuple):
+    """A queue that steps wait for: its state, which tells of some of the waiters; those, and the others by kind.
+
+    moved: when something moved last, as far as that is known.
+    """
+
+    state: pb.ResourceState
+    told: set[WaitInfo]
+    rest: dict[str, list[int]]
+    moved: float
+
+    def beside(self, info: WaitInfo, own: pb.WaiterState) -> pb.ResourceState:
+        """Its state, as a step that waits by `info` tells of it: itself is among the waiters."""
+        found = pb.ResourceState()
+        found.CopyFrom(self.state)
+        others = {kind: len(wanted) for kind, wanted in self.rest.items()}
+        if info not in self.told and own.kind in others:
+            found.waiter.append(own)
+            others[own.kind] -= 1
+        for kind, count in others.items():
+            if count:
+                found.waiter.add(kind=kind, wanted=max(self.rest[kind]), alike=count - 1)
+        return found
+
+
+class _Queues:
+    """The queues that steps wait for, each looked at once for all of those, of which there may be many.
+
+    who: see `Who`.  resources: where to look for queues that may have been meant instead.
+    """
+
+    def __init__(self, who: Who, resources: Callable[[], Iterable[Resource]]) -> None:
+        self.who = who
+        self._resources = resources
+        self._found: dict[Queue, _Queue] = {}
+        self._all: list[pb.ResourceState] | None = None
+
+    def of(self, queue: Queue) -> _Queue:
+        """A queue that steps wait for."""
+        found = self._found.get(queue)
+        if found is None:
+            described = queue.describe()
+            both = described["pending_enqueues"], described["pending_dequeues"]
+            sides = [[info for info in side if info is not None] for side in both]
+            told = [info for side in sides for info in side[:_MOST_WAITERS]]
+            rest: dict[str, list[int]] = {}
+            for side in sides:
+                for info in side[_MOST_WAITERS:]:
+                    if isinstance(info.subject, Attempt):
+                        rest.setdefault(info.subject.kind, []).append(info.subject.count)
+            # While anybody waits, whatever moves is seen; what was before that is not known.
+            first = min((info.since for side in sides for info in side), default=time.monotonic())
+            state = _queue_state(queue, described, told, self.who)
+            moved = max(described["moved_at"], first)
+            found = self._found[queue] = _Queue(state, set(told), rest, moved)
+        return found
+
+    def all(self) -> list[pb.ResourceState]:
+        """Every queue there is."""
+        if self._all is None:
+            every = [each for each in self._resources() if isinstance(each, Queue)]
+            self._all = [self.of(each).state for each in every]
+        return self._all
+
+
 def _blocked_step(
-    info: WaitInfo,
-    step: StepState,
-    node: NodeInfo,
-    who: Who,
-    resources: Callable[[], Iterable[Resource]],
+    info: WaitInfo, step: StepState, node: NodeInfo, queues: _Queues
 ) -> pb.BlockedStepState:
     now = time.monotonic()
     found = pb.BlockedStepState(
@@ -127,13 +192,15 @@ def _blocked_step(
     subject = info.subject
     if isinstance(subject, Attempt):
         found.kind, found.wanted = subject.kind, subject.count
-        _describe_queue(found, subject.queue, now, _behind(who), resources)
-        found.so_far = next((w.so_far for w in found.resource.waiter if w.node == node.name), 0)
+        _describe_queue(found, info, subject.queue, now, queues)
+        me = step.owner, step.step_id, node.name
+        mine = (w for w in found.resource.waiter if (w.session, w.step, w.node) == me)
+        found.so_far = next((each.so_far for each in mine), 0)
     elif isinstance(subject, Read):
         found.kind, found.wanted = "read", subject.count or 1
-        _describe_queue(found, subject.queue, now, _behind(who), resources)
+        _describe_queue(found, info, subject.queue, now, queues)
     elif isinstance(subject, WaitingResource):
-        found.resource.CopyFrom(resource_state(subject, _behind(who)))
+        found.resource.CopyFrom(resource_state(subject, queues.who))
     elif RECEIVE in node.traits:
         found.kind = "recv"
         found.on = _text(node.attrs.get("tensor_name")) or info.on
@@ -142,20 +209,14 @@ def _blocked_step(
 
 
 def _describe_queue(
-    found: pb.BlockedStepState,
-    queue: Queue,
-    now: float,
-    who: Who,
-    resources: Callable[[], Iterable[Resource]],
+    found: pb.BlockedStepState, info: WaitInfo, queue: Queue, now: float, queues: _Queues
 ) -> None:
-    described = queue.describe()
-    found.resource.CopyFrom(_queue_state(queue, described, who))
-    # While anybody waits, whatever moves is seen; what was before that is not known.
-    first = min((info.since for info in _waiters(described)), default=now)
-    found.unmoved_s = max(0.0, now - max(described["moved_at"], first))
+    looked_at = queues.of(queue)
+    own = _waiter(info, queues.who, now)
+    found.resource.CopyFrom(looked_at.beside(info, own))
+    found.unmoved_s = max(0.0, now - looked_at.moved)
     if may_mean_another(found):
-        others = (_queue_state(r, r.describe(), {}) for r in resources() if isinstance(r, Queue))
-        found.lookalike.extend(islice(similar_queues(found, others), MOST))
+        found.lookalike.extend(islice(similar_queues(found, queues.all()), MOST))
 
 
 def _text(value: Any) -> str:
@@ -186,7 +247,8 @@ def _barriers(resources: Iterable[Resource]) -> list[pb.ResourceState]:
 def resource_state(resource: Resource, who: Who) -> pb.ResourceState:
     """What there is of it now."""
     if isinstance(resource, Queue):
-        return _queue_state(resource, resource.describe(), who)
+        described = resource.describe()
+        return _queue_state(resource, described, _waiters(described), who)
     found = _named(resource)
     if isinstance(resource, State):
         _describe_variable(found, resource)
@@ -243,7 +305,9 @@ def _bytes(array: np.ndarray[Any, Any]) -> int:
     return int(array.nbytes)
 
 
-def _queue_state(queue: Queue, described: dict[str, Any], who: Who) -> pb.ResourceState:
+def _queue_state(
+    queue: Queue, described: dict[str, Any], waiters: Iterable[WaitInfo], who: Who
+) -> pb.ResourceState:
     found = _named(queue)
     found.component.extend(t.as_datatype_enum for t in queue.spec.component_types)  # type: ignore[misc]
     found.size, found.set_aside = described["size"], described["gathered"]
@@ -251,7 +315,7 @@ def _queue_state(queue: Queue, described: dict[str, Any], who: Who) -> pb.Resour
     found.min_after_dequeue = described["min_after_dequeue"]
     found.closed = described["closed"]
     found.entered = described["entered"]
-    _add_waiters(found, _waiters(described), who)
+    _add_waiters(found, waiters, who)
     return found
 
 
@@ -264,13 +328,19 @@ def _waiters(described: dict[str, Any]) -> list[WaitInfo]:
 def _add_waiters(found: pb.ResourceState, infos: Iterable[WaitInfo], who: Who) -> None:
     now, set_aside = time.monotonic(), found.set_aside
     for info in infos:
-        waiter = found.waiter.add(kind=info.kind, waited_s=now - info.since)
-        if isinstance(info.subject, Attempt):
-            waiter.kind, waiter.wanted = info.subject.kind, info.subject.count
-            waiter.so_far = info.subject.position
-            if set_aside and waiter.kind.startswith("dequeue"):  # for the first of them
-                waiter.so_far, set_aside = set_aside, 0
-        behind = who.get(info)
-        if behind is not None:
-            step, node = behind
-            waiter.session, waiter.step, waiter.node = step.owner, step.step_id, node.name
+        waiter = _waiter(info, who, now)
+        if set_aside and waiter.kind.startswith("dequeue"):  # for the first of them
+            waiter.so_far, set_aside = set_aside, 0
+        found.waiter.append(waiter)
+
+
+def _waiter(info: WaitInfo, who: Who, now: float) -> pb.WaiterState:
+    waiter = pb.WaiterState(kind=info.kind, waited_s=now - info.since)
+    if isinstance(info.subject, Attempt):
+        waiter.kind, waiter.wanted = info.subject.kind, info.subject.count
+        waiter.so_far = info.subject.position
+    behind = who.get(info)
+    if behind is not None:
+        step, node = behind
+        waiter.session, waiter.step, waiter.node = step.owner, step.step_id, node.name
+    return waiter

@@ -86,7 +86,7 @@ def _add_similar_queues(
     there = {state.task: list(state.resource) for state in found.task}
     if request.blocked_only:
         heard = [state.task for state in found.task if not state.silent]
-        there = _resources(cluster, heard, scope)
+        there = _resources(cluster, heard, request.session_handle, scope)
     for step in lost:
         mine = task_of(step.device)
         more = (
@@ -99,14 +99,14 @@ def _add_similar_queues(
 
 
 def _resources(
-    cluster: ClusterView, tasks: Sequence[str], scope: Scope
+    cluster: ClusterView, tasks: Sequence[str], session: str, scope: Scope
 ) -> dict[str, list[pb.ResourceState]]:
-    """What those tasks have, as far as they say."""
+    """What those tasks have, as far as they say.  session: others' steps are not asked for."""
     found = {}
+    request = pb.InspectRequest(session_handle=session)
     with Scope(LIMITS.task_answers_within_s, scope) as asking:
         asked = {
-            task: cluster.worker(task).call(methods.INSPECT_TASK, pb.InspectRequest(), asking)
-            for task in tasks
+            task: cluster.worker(task).call(methods.INSPECT_TASK, request, asking) for task in tasks
         }
         for task, reply in asked.items():
             with contextlib.suppress(errors.OpError):

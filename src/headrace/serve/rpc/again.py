@@ -117,6 +117,10 @@ class WaitsAgain(ABC):
         """
 
     @abstractmethod
+    def keeps_place(self, pending: Pending[Any]) -> bool:
+        """Whether others count on its turn: then it is to be waited for as it is, and not asked for anew."""
+
+    @abstractmethod
     def end(self, pending: Pending[Any], scope: Scope) -> bytes | None:
         """The bytes of all values when what they waited for is done.
 

@@ -100,6 +100,14 @@ class BoundReads(ReadsAgain):
             meter.check()
         return b"".join(parts)
 
+    def holds(self) -> bool:
+        """See `AtOnce`.  Nothing is read, and so nothing counted."""
+        return (
+            not self._registered.forgotten
+            and self._resources.generation == self._generation
+            and all(variable.array is array for variable, array, _ in self._each)
+        )
+
 
 class BoundConstants(BoundReads):
     """Values that are the same in every step."""
@@ -132,7 +140,7 @@ class BoundCopy(CopiesAgain):
         variable: Variable,
         otherwise: RunsAgain,
     ) -> None:
-        self._goes_on = BoundReads(worker, registered, direct, generation, []).contents
+        self._reads = BoundReads(worker, registered, direct, generation, [])
         array = variable.require()
         self.dtype, self.shape = array.dtype, array.shape
         self._variable = variable
@@ -140,7 +148,7 @@ class BoundCopy(CopiesAgain):
 
     def copy_to(self, target: Array) -> bool:
         """See `CopiesAgain`."""
-        if self._goes_on() is None:
+        if not self._reads.holds():
             return False
         lock = self._variable.lock
         if not lock.acquire(blocking=False):
@@ -152,12 +160,13 @@ class BoundCopy(CopiesAgain):
             np.copyto(target, array)
         finally:
             lock.release()
+        self._reads.contents()  # which counts it
         return True
 
     def holds(self) -> bool:
         """See `CopiesAgain`."""
         array = self._variable.array
-        return self._goes_on() is not None and array is not None and array.shape == self.shape
+        return self._reads.holds() and array is not None and array.shape == self.shape
 
 
 class BoundRun(RunsAgain):

@@ -17,7 +17,7 @@ import numpy as np
 from headrace.run.exec.kernel import StepState
 from headrace.run.exec.program import Program, Wait
 from headrace.run.pending import Pending
-from headrace.run.queues.queue import Queue
+from headrace.run.queues.queue import Attempt, Queue
 from headrace.run.scope import Scope
 from headrace.run.state.variable import NUMBERS
 from headrace.serve.observe.counting import NOW_AND_THEN
@@ -101,7 +101,7 @@ class BoundWait(WaitsAgain):
             if found.__class__ is Pending:
                 if not found.done:
                     self._worker.book(scope, self._kind)
-                    scope.on_cancel(lambda: _abandon(found, scope))
+                    scope.attach(found, lambda: _abandon(found, scope))
                     return found
                 if found.error is not None:
                     return None
@@ -110,9 +110,20 @@ class BoundWait(WaitsAgain):
             session.change_lock.release()
         return self._contents(found)
 
+    def keeps_place(self, pending: Pending[Any]) -> bool:
+        """See `WaitsAgain`.  A close waits for the enqueues before it: one that came again would find it closed."""
+        if self._takes:
+            return False
+        infos = self._queue.describe()["pending_enqueues"]
+        waiting = [info.subject for info in infos if info is not None]
+        attempts = [each for each in waiting if isinstance(each, Attempt)]
+        behind = any(each.kind == "close" for each in attempts)
+        return behind and any(each.pending is pending for each in attempts)
+
     def end(self, pending: Pending[Any], scope: Scope) -> bytes | None:
         """See `WaitsAgain`."""
         self._worker.unbook(scope, self._session)
+        scope.detach(pending)  # else the two would hold each other
         return None if pending.error is not None else self._contents(pending.result())
 
     def _contents(self, result: Any) -> bytes:
