@@ -22,13 +22,15 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import machine, mlp
 from benchmarks.libraries import HEADRACE
 from benchmarks.lifeline import end_with_stdin
 from benchmarks.processes import ROOT, ProcessFailed, Servers, cluster, process
-from headrace.tools.inspection.snapshot import Observer
+
+if TYPE_CHECKING:
+    from headrace.tools.inspection.snapshot import Observer
 
 JOBS = {"ps": 1, "worker": 1}
 SETTLE_S = 16.0  # longer than tasks count steps for nobody
@@ -230,6 +232,8 @@ class Found:
 
 def measure(work: str, watchers: Sequence[str], args: argparse.Namespace) -> Found:
     """All of a work.  Raises ProcessFailed."""
+    from headrace.tools.inspection.snapshot import Observer
+
     alone, costs = [], []
     with busy(work, args.clients) as cluster:
         with Observer(cluster.target) as observer:

@@ -54,6 +54,18 @@ LOOKED_AT = {"CheckNumerics", "Identity", "IdentityN", "PreventGradient", "StopG
 """Ops that no operands are drawn for: a test below has some."""
 ONLY_MOVE = {"Assign", "AssignVariableOp", "ReadVariableOp"}
 """Ops that compute nothing."""
+OF_SHAPES_AND_TRUTHS = {
+    "All",
+    "Any",
+    "LogicalAnd",
+    "LogicalNot",
+    "LogicalOr",
+    "Rank",
+    "Shape",
+    "ShapeN",
+    "Size",
+}
+"""Ops that the host does for what is its own: shapes, and truths that are fed.  A test below has truths of a device."""
 ON_HOST_ALONE = {"string"}  # dtypes, of which such a device has none
 CANCEL = {"BlockLSTMGrad", "BlockLSTMGradV2"}
 """Ops that sum up products of both signs: what is left is rounded as the largest of them are."""
@@ -113,7 +125,7 @@ def test_an_op_gives_the_same_on_a_device_of_another_kind(name: str, toy: ToyDev
             if differs(name, host, device):
                 found.append(f"{shown(operands)}: {host} on the host, {device} on the device")
     assert not found, f"{len(found)} of {name}:\n" + "\n".join(found[:5])
-    if name not in SELDOM_FIT:
+    if name not in SELDOM_FIT | OF_SHAPES_AND_TRUTHS:
         done = toy.transfers if name in ONLY_MOVE else toy.counts
         assert done["put" if name in ONLY_MOVE else "kernel"] > 0, "nothing was done on the device"
 
@@ -173,3 +185,29 @@ def test_a_number_that_is_none_is_told_of_by_the_host(toy: ToyDevice) -> None:
 def test_the_page_lists_all_of_them() -> None:
     text = devices.PAGE.read_text()
     assert text == devices.page(text), "run scripts/devices.py"
+
+
+def test_truths_that_a_device_has_are_combined_there(toy: ToyDevice) -> None:
+    numbers = np.array([[-1.0, 1.0, 3.0], [0.5, 1.5, 1.0]], np.float32)
+    with tf.Graph().as_default():
+        with tf.device("/device:TOY:0"):
+            fed = tf.placeholder(tf.float32, [2, 3])
+            low, high = fed > 0, fed < 2
+            both = tf.logical_and(low, high)
+            wanted = [
+                both,
+                tf.logical_or(low, high),
+                tf.logical_not(low),
+                tf.reduce_all(both, 1),
+                tf.reduce_any(tf.logical_not(both), 1),
+                tf.size(both),
+                tf.shape(both),
+            ]
+        with tf.Session() as session:
+            found = session.run(wanted, {fed: numbers})
+    one, other = numbers > 0, numbers < 2
+    expected = [one & other, one | other, ~one, (one & other).all(1), (~(one & other)).any(1)]
+    for mine, own in zip(found, [*expected, 6, [2, 3]], strict=True):
+        np.testing.assert_array_equal(mine, own)
+    assert toy.counts["kernel"] == 8
+    assert toy.transfers["put"] == 3  # what is fed, and both limits

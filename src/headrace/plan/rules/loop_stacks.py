@@ -40,7 +40,6 @@ def drop_stacked_shapes(step: Step) -> Step:
     read = _read(step)
     for each in stacks:
         if read.isdisjoint(each.pop.outputs):
-            gone.update((each.maker, each.push, each.pop))
             continue
         shape = makers.get(each.push.inputs[1])
         if shape is None or not _is_shape(shape):
@@ -53,6 +52,9 @@ def drop_stacked_shapes(step: Step) -> Step:
             continue
         beside.append(shape.changed(inputs=of.pop.outputs, outputs=each.pop.outputs, controls=()))
         gone.update((each.maker, each.push, each.pop))
+    for each in stacks:
+        if each.pop not in shapes and read.isdisjoint(each.pop.outputs):
+            gone.update((each.maker, each.push, each.pop))
     if not gone:
         return step
     code = []
