@@ -403,7 +403,7 @@ def table(key, value, dense):
     none = {"int64": 0, "string": "none", "float32": np.zeros(2, np.float32)}[value]
     name = f"{key}_{value}_{dense}"
     given = [tf.as_dtype(key), tf.as_dtype(value), none]
-    if hasattr(tf.lookup, "experimental"):
+    if hasattr(tf.lookup.experimental, "MutableHashTable"):
         kinds = tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable
     else:
         kinds = tf.contrib.lookup.MutableHashTable, tf.contrib.lookup.MutableDenseHashTable

@@ -262,6 +262,10 @@ class TensorArraySpec(_OfShape):
             raise TypeError(f"Expected TensorArray, got {value!r}")
         return cls(value.element_shape, value.dtype, value._dynamic_size, value._infer_shape)
 
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether an array, or another specification, may be one of these."""
+        return super().is_compatible_with(other)
+
     def _rest(self) -> tuple[Any, ...]:
         return self._dynamic_size, self._infer_shape
 
