@@ -18,7 +18,7 @@ OTHER_NODES: dict[str, str] = {
     r"tf\.image\.non_max_suppression_padded.*|tf\.accumulate_n.*|tf\.inv\(.*|tf\.py_func.*": (
         "as in 1.15; 2.21 has other ops, no such name, or no name for the stateless op"
     ),
-    r"tf\.recompute_grad.*": "2.21 reads what it computes again from its arguments by more nodes, which keep their order",
+    r"tf\.recompute_grad.*": "2.21 has more nodes, for the order in which things are computed again",
     r"tf\.scatter_nd_(add|sub|update).*": "the name is used, which 2.21 forgets for references",
     r"tf\.get_variable.*regularizer.*|tf\.layers\.dense.*regularizer.*": (
         "a regularizer is called once and placed with its variable, as in 1.15"
