@@ -100,9 +100,8 @@ def check_copies(before: Step, after: Step) -> None:
             _check_taken(instr, after, where)
     for loop in loops:
         for variable, following in zip(loop.variables, loop.nexts, strict=True):
-            places = {where.get(variable), where.get(following)} - {
-                None
-            }  # of constants nobody knows
+            places = {where.get(variable), where.get(following)}
+            places.discard(None)  # of constants nobody knows
             assert len(places) < 2, f"value {following} is not where value {variable} was"
 
 

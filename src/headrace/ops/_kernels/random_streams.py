@@ -49,9 +49,8 @@ class Stream:
         self._next = first
         self._lock = threading.Lock()
         self._generator: np.random.Generator | None = None
-        self._ahead: dict[
-            Any, Array
-        ] = {}  # words, by first block, their number, and what is made of them
+        # Words by first block, their number, and what is made of them.
+        self._ahead: dict[Any, Array] = {}
 
     @classmethod
     def of_taken(cls, taken: Array) -> Stream:

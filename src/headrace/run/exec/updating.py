@@ -110,9 +110,8 @@ class UpdatingKernel(FusedKernel):
                 variable.have(array, others_do=known.count(id(array)) > 1)
                 variable.updates += held.changes
             for variable, array in zip(variables[count:], others, strict=True):
-                if (
-                    known.count(id(array)) > 1
-                ):  # it is a result, or what another variable has become
+                # It is a result, or what another variable has become.
+                if known.count(id(array)) > 1:
                     variable.there()
         return found, holds
 
@@ -126,7 +125,7 @@ class UpdatingKernel(FusedKernel):
     ) -> tuple[Sequence[Any], Any] | None:
         """As `_exchanged_there`."""
         count = len(self._changed)
-        with Locked(variables[:count]):
+        with Locked(variables):
             if not _have(variables, shapes):
                 return None
             arrays = [each.require() for each in variables]

@@ -99,9 +99,10 @@ class NanTensorHook(SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Raises NanLossDuringTrainingError."""
         loss = run_values.results
-        if (
-            loss == loss if isinstance(loss, np.floating) else not np.isnan(loss)
-        ):  # as quick as can be
+        is_nan = (
+            loss != loss if isinstance(loss, np.floating) else np.isnan(loss)
+        )  # as np.isnan, sooner
+        if not is_nan:
             return
         message = "Model diverged with loss = NaN."
         if self._fail:
