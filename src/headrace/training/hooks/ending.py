@@ -99,10 +99,8 @@ class NanTensorHook(SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Raises NanLossDuringTrainingError."""
         loss = run_values.results
-        is_nan = (
-            loss != loss if isinstance(loss, np.floating) else np.isnan(loss)
-        )  # as np.isnan, sooner
-        if not is_nan:
+        is_scalar = isinstance(loss, np.floating)  # of which its own comparison is quicker
+        if not (loss != loss if is_scalar else np.isnan(loss)):
             return
         message = "Model diverged with loss = NaN."
         if self._fail:
