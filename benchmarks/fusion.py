@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import machine
+from benchmarks import cnn as pictures
+from benchmarks import machine, models
 from benchmarks.libraries import HEADRACE, TENSORFLOW, Library
 from benchmarks.processes import ROOT
 
@@ -95,8 +96,22 @@ def mlp(tf: Any) -> Made:
     return train, {x: np.random.default_rng(0).random((64, 128), np.float32)}
 
 
+def autoencoder(tf: Any) -> Made:
+    """A training step of the autoencoder that the row `autoencoder_step` is of."""
+    built = models.AUTOENCODER.build(tf)
+    return built.train, dict(built.feed)
+
+
+def cnn(tf: Any) -> Made:
+    """A training step of the network that the row `cnn_step` is of."""
+    images = tf.placeholder(tf.float32, [None, pictures.SIDE, pictures.SIDE, 1])
+    labels = tf.placeholder(tf.int32, [None])
+    _, train = pictures.build(tf, images, labels)
+    return train, dict(zip((images, labels), pictures.batch(), strict=True))
+
+
 WORKS: dict[str, Callable[[Any], Made]] = {
-    each.__name__: each for each in (chain, elementwise, normalized, lstm, mlp)
+    each.__name__: each for each in (chain, elementwise, normalized, lstm, mlp, autoencoder, cnn)
 }
 
 

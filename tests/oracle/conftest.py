@@ -104,6 +104,19 @@ class Oracle:
         self._process.stdout.close()
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist hands on the lines that its tests left."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["summary"] = session.config.stash.get(SUMMARY, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """The lines of a worker that ended; one that was killed has none."""
+    lines = getattr(node, "workeroutput", {}).get("summary", [])
+    node.config.stash.setdefault(SUMMARY, []).extend(lines)
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     lines = config.stash.get(SUMMARY, [])
     if lines:

@@ -1,4 +1,4 @@
-"""What `make oracle` prints when all tests have run: lines that a test leaves and conftest.py writes."""
+"""What `make oracle` prints when all tests have run: lines that a test leaves and conftest.py writes (from all workers)."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
 from headrace.run.devices.device import HOST, Device
 from headrace.run.pending import Pending, WaitInfo, announce_all
+from headrace.run.state.aligned import aligned, aligned_copy
 from headrace.run.state.resources import Resource
 from headrace.run.state.shared_buffers import BufferPool, SharedBuffer
 from headrace.run.state.unread import Unread
@@ -326,7 +327,7 @@ class State(Resource):
             return
         after, buffer = self._another(before.shape)
         if after is None:
-            after = np.empty_like(before)
+            after = aligned(before.shape, before.dtype)
         change(before, after)
         self._replace(after, buffer)
 
@@ -342,7 +343,7 @@ class State(Resource):
         """Have a copy of `value` instead.  `lock` is held."""
         array, buffer = self._another(np.shape(value))
         if array is None:
-            array = np.array(value, dtype=self.dtype.np, order="C")
+            array = aligned_copy(value, self.dtype.np)
         else:
             array[...] = value
         self._replace(array, buffer)
@@ -414,7 +415,7 @@ class State(Resource):
             else:
                 array, buffer = self._another(value.shape)
                 if array is None:
-                    array = np.empty(value.shape, self.dtype.np)
+                    array = aligned(value.shape, self.dtype.np)
                 value.read_into(array)
                 self._replace(array, buffer)
             self.updates += 1
