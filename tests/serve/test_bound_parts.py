@@ -38,10 +38,14 @@ def entered(monkeypatch: pytest.MonkeyPatch) -> Steps:
     return lambda: count
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, entered: Steps) -> Iterator[Cluster]:
+@pytest.fixture(params=["reference", "resource"])
+def cluster(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, entered: Steps
+) -> Iterator[Cluster]:
+    """Its programs' variables are of that kind, if they say nothing."""
     monkeypatch.setattr(local_servers, "find", lambda address: None)  # through sockets
     with in_process({"ps": 2, "worker": 1}) as cluster, tf.Graph().as_default():
+        tf.get_variable_scope().set_use_resource(request.param == "resource")
         yield cluster
 
 
@@ -135,7 +139,7 @@ def test_what_was_fetched_is_the_callers_own(cluster: Cluster) -> None:
 
 
 def test_a_variable_may_get_another_shape(cluster: Cluster) -> None:
-    variables = on_both(lambda: tf.Variable(1.0, validate_shape=False))
+    variables = on_both(lambda: tf.Variable(1.0, validate_shape=False, use_resource=False))
     other = [tf.assign(variable, [1.0, 2.0], validate_shape=False) for variable in variables]
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(tf.global_variables_initializer())

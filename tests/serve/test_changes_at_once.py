@@ -22,6 +22,7 @@ from tests.serve.clusters import Cluster, in_process
 
 OFTEN = 20
 CLIENTS = 4
+GONE = (errors.FailedPreconditionError, errors.NotFoundError)  # a reference's, a handle's
 
 
 @pytest.fixture
@@ -39,10 +40,14 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return lambda: len(changes)
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, at_once: Callable[[], int]) -> Iterator[Cluster]:
+@pytest.fixture(params=["reference", "resource"])
+def cluster(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, at_once: Callable[[], int]
+) -> Iterator[Cluster]:
+    """Its programs' variables are of that kind, if they say nothing."""
     monkeypatch.setattr(local_servers, "find", lambda address: None)  # through sockets
     with in_process({"ps": 2, "worker": 1}) as cluster, tf.Graph().as_default():
+        tf.get_variable_scope().set_use_resource(request.param == "resource")
         yield cluster
 
 
@@ -152,9 +157,7 @@ def test_a_variable_that_is_gone_is_said_to_be_uninitialized(cluster: Cluster) -
         for server in cluster.servers.values():
             server.worker.runtime.resources.cleanup()
         for _ in range(3):
-            with pytest.raises(
-                errors.FailedPreconditionError, match="uninitialized value Variable"
-            ):
+            with pytest.raises(GONE, match="uninitialized value Variable"):
                 session.run(more)
         session.run(begin)
         assert [session.run(more) for _ in range(4)][-1] == [4.0, 4.0]
@@ -392,5 +395,5 @@ def test_a_variable_that_a_master_has_no_more_is_said_to_be_uninitialized(
             assert by_master() > before
             cluster.servers["worker:0"].worker.runtime.resources.cleanup()
             for _ in range(2):
-                with pytest.raises(errors.FailedPreconditionError):
+                with pytest.raises(GONE):
                     session.run(more)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from headrace.base.traits import ASSIGNS, HANDLE, POLLS, SHARES
+from headrace.base.traits import HANDLE, POLLS, SHARES, UPDATES
 from headrace.plan import check
 from headrace.plan.binding import SCALAR_KINDS
 from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, Instr, Step, instrs
@@ -60,13 +60,13 @@ def emit(step: Step, before: Step) -> Program:
         scalars,
         shares,
         any(POLLS in traits for traits in kinds),
-        _into(everything) if any(ASSIGNS in traits for traits in kinds) else None,
+        _into(everything) if any(UPDATES in traits for traits in kinds) else None,
     )
 
 
 def _into(everything: Iterable[Instr]) -> Callable[..., Any] | None:
-    """The ufunc by which the only assignment changes its variable; None if it does not, or is not the only one."""
-    specs = [each.op.spec for each in everything if ASSIGNS in each.op.traits]
+    """The ufunc by which the only update changes its variable; None if it does not, or is not the only one."""
+    specs = [each.op.spec for each in everything if UPDATES in each.op.traits]
     return specs[0].into_fn if len(specs) == 1 and specs[0] is not None else None
 
 

@@ -299,6 +299,7 @@ def _adding(name: str, ufunc: np.ufunc, of_scalars: Callable[..., Any], sign: st
         traits={UPDATES, STATEFUL},
         differentiable=False,
     )(kernel)
+    made.into(ufunc)
 
     @made.knowing
     def _(node: Operation, known: Sequence[Any]) -> Callable[[Any, Any], None] | None:

@@ -18,24 +18,13 @@ import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
-
-import numpy as np
+from typing import Any, Final
 
 from headrace.base import errors
-from headrace.base.traits import CALLS_USER, HANDLE, RECEIVE, SEND, UPDATES
+from headrace.base.traits import CALLS_USER, RECEIVE, SEND, UPDATES
 from headrace.run.exec import polling
 from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
-from headrace.run.exec.instructions import (
-    CALL,
-    CONTENTS,
-    RELEASE,
-    Instruction,
-    Kernel,
-    Pick,
-    Registers,
-    picking,
-)
+from headrace.run.exec.instructions import Instruction, Kernel, Pick, Registers, picking
 from headrace.run.exec.kernel import BARE, NodeInfo, StepState
 from headrace.run.exec.outcome import cause, explain, interrupted, leave, lend, lend_all
 from headrace.run.exec.straight import Code
@@ -45,30 +34,6 @@ from headrace.run.pending import Pending
 from headrace.run.uninterrupted import takes
 
 _AT_EASE: Final = nullcontext()
-
-
-class Change(NamedTuple):
-    """An assignment that a program consists of.
-
-    kernel: takes the variable and `operand`, a constant.  ufunc: what makes its new value of both; None: the operand is
-    that itself.  gives: whether the variable leaves.
-    """
-
-    kernel: Kernel
-    operand: Any
-    ufunc: Callable[..., Any] | None
-    gives: bool
-
-
-class Wait(NamedTuple):
-    """An operation that may wait, on a resource, with constants beside it, that a program consists of.
-
-    kernel: takes the resource and `constants`; gives a Pending, or the result.  given: what leaves, of its result.
-    """
-
-    kernel: Kernel
-    constants: Sequence[Any]
-    given: Callable[[Any], list[Any]]
 
 
 class Segment:
@@ -158,10 +123,10 @@ class Program:
         self._scalars = tuple(scalars)
         self.shares = shares
         self.polls = polls
-        self._into = into
+        self.into = into
         self.tuner: Tuner | None = None  # while another form of it may be quicker, or is
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
-        self._flat = (
+        self.flat = (
             items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
         )
         self._computes = any(item.work.computes for item in items)
@@ -173,8 +138,8 @@ class Program:
             and not any(item.work.inputs)
             and CALLS_USER not in item.work.node.traits  # whose control inputs may compute
         ]
-        self._straight = None if self._early else _in_order(items)
-        self.stays = not self._early and not any(_exchanges(item.work) for item in items)
+        self.straight = None if self._early else _in_order(items)
+        self.stays = not self._early and not any(exchanges(item.work) for item in items)
         """Whether it takes and leaves nothing on the way: a step of it needs no rendezvous."""
 
     @takes
@@ -213,8 +178,8 @@ class Program:
                 if self.shares:
                     with step.runtime.workers:
                         self._execute(registers, step, waiting)
-                elif self._flat is not None and step.channels is None and step.stats is None:
-                    self._flat.code.run(registers)
+                elif self.flat is not None and step.channels is None and step.stats is None:
+                    self.flat.code.run(registers)
                 else:
                     self._execute(registers, step, waiting)
             except BaseException:
@@ -251,15 +216,15 @@ class Program:
     def _execute(
         self, registers: Registers, step: StepState, waiting: AbstractContextManager[object]
     ) -> None:
-        if self._flat is not None:
+        if self.flat is not None:
             if step.channels is not None:
-                step.channels.holds = self._flat.sends_last
-            run_segment(self._flat, registers, step)
-        elif self._straight is None or step.stats is not None:
+                step.channels.holds = self.flat.sends_last
+            run_segment(self.flat, registers, step)
+        elif self.straight is None or step.stats is not None:
             with waiting:
                 Execution(self, registers, step).run()
         else:
-            stop = self._run_straight(self._straight, registers, step)
+            stop = self._run_straight(self.straight, registers, step)
             if stop is not None:
                 try:
                     with waiting:
@@ -292,103 +257,6 @@ class Program:
                 waiter: Any = work
                 raise explain(error, waiter.node, waiter.given(registers), step) from cause(error)
         return None
-
-    def finders(self) -> list[Kernel] | None:
-        """For each value that leaves, the kernel of the step that finds the variable whose contents it is.
-
-        None if anything else is computed, taken or left on the way.
-        """
-        if self._flat is None or self.num_args:
-            return None
-        found: dict[int, Kernel] = {}
-        for each in self._flat.code.instructions:
-            if each.kind == RELEASE:
-                continue
-            if HANDLE in each.node.traits and each.kind == CALL and each.inputs == (0,):
-                found[each.outputs[0]] = each.kernel
-            elif each.kernel in CONTENTS and each.inputs[0] in found:
-                found[each.outputs[0]] = found[each.inputs[0]]
-            else:
-                return None
-        if any(each.register not in found for each in self.returns):
-            return None
-        return [found[each.register] for each in self.returns]
-
-    def change(self) -> tuple[Kernel, Change] | None:
-        """Of a program that changes one variable by a number: what finds the variable in a step, and the change.
-
-        None if anything else is computed, taken or left on the way.
-        """
-        if self._flat is None or self.num_args or self.shares or self.polls:
-            return None
-        finder, changed = None, None
-        for each in self._flat.code.instructions:
-            if each.kind == RELEASE:
-                continue
-            if HANDLE in each.node.traits and each.kind == CALL and each.inputs == (0,):
-                finder = each if finder is None else None
-            elif finder is None or changed is not None or UPDATES not in each.node.traits:
-                return None
-            else:
-                changed = each
-        if finder is None or changed is None or changed.kind != CALL or len(changed.inputs) != 2:
-            return None
-        reference, operand = changed.inputs
-        given = [each.register for each in self.returns]
-        value = self.template[operand]
-        if reference != finder.outputs[0] or not isinstance(value, np.ndarray | np.generic):
-            return None
-        if value.ndim or given not in ([], [changed.outputs[0]]):
-            return None
-        return finder.kernel, Change(changed.kernel, value, self._into, bool(given))
-
-    def constants(self) -> list[Any] | None:
-        """What leaves, of a program that has nothing to do; None of any other."""
-        if self.items or self.num_args:
-            return None
-        return [self.template[each.register] for each in self.returns]
-
-    def wait(self) -> tuple[Kernel, Wait] | None:
-        """Of a program that does nothing but one thing that may wait: what finds the resource in a step, and that.
-
-        None if anything else is computed, taken or left on the way, or the step is needed for it.
-        """
-        if self._straight is None or self.num_args or self.shares or self.polls:
-            return None
-        finder, waits = None, None
-        for item in self.items:
-            work = item.work
-            if isinstance(work, Waiter):
-                if waits is not None:
-                    return None
-                waits = work
-                continue
-            for each in work.code.instructions:
-                if each.kind == RELEASE:
-                    continue
-                if HANDLE not in each.node.traits or each.kind != CALL or each.inputs != (0,):
-                    return None
-                if finder is not None or waits is not None:
-                    return None
-                finder = each
-        if finder is None or waits is None or waits.inputs[:1] != finder.outputs:
-            return None
-        if CALLS_USER in waits.node.traits or _exchanges(waits):
-            return None
-        constants = [self.template[register] for register in waits.inputs[1:]]
-        if not all(isinstance(value, np.ndarray | np.generic) for value in constants):
-            return None
-        if any(each.register not in waits.outputs for each in self.returns):
-            return None
-        template, store = self.template, waits.store
-        leaving = [each.register for each in self.returns]
-
-        def given(result: Any) -> list[Any]:
-            registers = template.copy()
-            store(registers, result)
-            return [registers[each] for each in leaving]
-
-        return finder.kernel, Wait(waits.kernel, constants, given)
 
     def lent(self, bare: Sequence[Any], step: StepState) -> list[Any]:
         """What leaves, of a `BARE` step, as any other lends it."""
@@ -432,7 +300,7 @@ def _nodes(work: Segment | Waiter) -> list[NodeInfo]:
     return [each.node for each in work.code.instructions]
 
 
-def _exchanges(work: Segment | Waiter) -> bool:
+def exchanges(work: Segment | Waiter) -> bool:
     return any(SEND in node.traits or RECEIVE in node.traits for node in _nodes(work))
 
 

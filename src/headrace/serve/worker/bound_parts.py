@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from headrace.base import errors
+from headrace.run.exec import simple
 from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
+from headrace.run.exec.instructions import Kernel
 from headrace.run.exec.kernel import BARE, StepState
-from headrace.run.exec.program import Change, Program
+from headrace.run.exec.program import Program
 from headrace.run.scope import Scope
-from headrace.run.state.variable import NUMBERS, PYTHON_NUMBERS, Variable
+from headrace.run.state.variable import NUMBERS, PYTHON_NUMBERS, ResourceVariable, State, Variable
 from headrace.serve.observe.counting import NOW_AND_THEN
 from headrace.serve.rpc.again import Array, Bound, ChangesAgain, CopiesAgain, ReadsAgain, RunsAgain
 from headrace.serve.worker.bound_waits import bound_wait
@@ -47,7 +50,7 @@ class BoundReads(ReadsAgain):
         registered: RegisteredPartition,
         direct: int,
         generation: int,
-        variables: list[Variable],
+        variables: Sequence[State],
     ) -> None:
         """generation: of the task's resources, when the variables were found."""
         self._worker = worker
@@ -59,7 +62,7 @@ class BoundReads(ReadsAgain):
         self._resources = registered.session.runtime.resources
         self._generation = generation
         self.values: list[Any] = [variable.require() for variable in variables]
-        self._each: list[tuple[Variable, Any, Callable[[], bytes]]] = [
+        self._each: list[tuple[State, Any, Callable[[], bytes]]] = [
             (variable, array, array.tobytes)
             for variable, array in zip(variables, self.values, strict=True)
         ]
@@ -137,7 +140,7 @@ class BoundCopy(CopiesAgain):
         registered: RegisteredPartition,
         direct: int,
         generation: int,
-        variable: Variable,
+        variable: State,
         otherwise: RunsAgain,
     ) -> None:
         self._reads = BoundReads(worker, registered, direct, generation, [])
@@ -216,8 +219,8 @@ class BoundChange(ChangesAgain):
         registered: RegisteredPartition,
         direct: int,
         generation: int,
-        variable: Variable,
-        change: Change,
+        variable: State,
+        change: simple.Change,
     ) -> None:
         """generation: of the task's resources, when the variable was found."""
         self._worker = worker
@@ -337,18 +340,28 @@ def _bound_change(
 ) -> BoundChange | None:
     """The partition, if it does nothing but change one scalar variable, which has a value, by a constant."""
     program = registered.program
-    found = program.change() if isinstance(program, Program) else None
+    found = simple.change(program) if isinstance(program, Program) else None
     if found is None:
         return None
     find, change = found
     session = registered.session
     generation = session.runtime.resources.generation
-    variable = find(StepState(session.runtime, Scope(), owner=session.handle, lends=True))
-    if type(variable) is not Variable or (array := variable.array) is None:
+    step = StepState(session.runtime, Scope(), owner=session.handle, lends=True)
+    variable = _found(find, step)
+    if variable is None or (array := variable.array) is None:
         return None
-    if array.ndim or array.dtype.kind not in NUMBERS:
+    if array.ndim or array.dtype.kind not in NUMBERS or array.dtype != change.operand.dtype:
         return None
     return BoundChange(worker, registered, direct, generation, variable, change)
+
+
+def _found(find: Kernel, step: StepState) -> State | None:
+    """A variable in the host's memory; None if it is another one, or there is none."""
+    try:
+        found = find(step)
+    except errors.OpError:  # the step says so
+        return None
+    return found if type(found) in (Variable, ResourceVariable) else None
 
 
 def _are_small(values: list[Any]) -> bool:
@@ -371,21 +384,23 @@ def _bound_reads(
     program = registered.program
     if not (registered.as_they_are and isinstance(program, Program)):
         return None
-    constants = program.constants()
+    constants = simple.constants(program)
     if constants is not None and _are_small(constants):
         return BoundConstants(worker, registered, direct, constants)
-    finders = program.finders()
+    finders = simple.finders(program)
     if not finders:
         return None
     session = registered.session
     generation = session.runtime.resources.generation
     step = StepState(session.runtime, Scope(), owner=session.handle, lends=True)
-    found = [find(step) for find in finders]
-    for variable in found:
-        if type(variable) is not Variable or (array := variable.array) is None:
+    found: list[State] = []
+    for find in finders:
+        variable = _found(find, step)
+        if variable is None or (array := variable.array) is None:
             return None
         if array.dtype.kind not in NUMBERS:
             return None
+        found.append(variable)
     if sum(variable.require().nbytes for variable in found) > MOST_BYTES:
         if len(found) > 1 or not _is_copied(found[0].require()):
             return None

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.run.exec import simple
 from headrace.run.exec.kernel import StepState
-from headrace.run.exec.program import Program, Wait
+from headrace.run.exec.program import Program
 from headrace.run.pending import Pending
 from headrace.run.queues.queue import Attempt, Queue
 from headrace.run.scope import Scope
@@ -40,7 +41,7 @@ class BoundWait(WaitsAgain):
         direct: int,
         generation: int,
         queue: Queue,
-        wait: Wait,
+        wait: simple.Wait,
         takes: int,
         otherwise: RunsAgain,
     ) -> None:
@@ -158,7 +159,7 @@ def bound_wait(
     program = registered.program
     if not (registered.as_they_are and isinstance(program, Program)):
         return None
-    found = program.wait()
+    found = simple.wait(program)
     if found is None:
         return None
     find, wait = found

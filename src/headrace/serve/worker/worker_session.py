@@ -20,7 +20,7 @@ from headrace.run.exec.kernel import Memos, Runtime
 from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.readers.files import Files
 from headrace.run.state.resources import ResourceManager
-from headrace.run.state.variable import Variable
+from headrace.run.state.variable import State
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.connect.peers import Peers
 from headrace.serve.observe.legacy_clients import LegacyClient
@@ -69,7 +69,7 @@ class WorkerSession:
         )
         self.direct_over: pb.ErrorDetail | None = None
         self.leaving = CancelledSteps()
-        self.changed: weakref.WeakSet[Variable] = weakref.WeakSet()
+        self.changed: weakref.WeakSet[State] = weakref.WeakSet()
         self.change_lock = threading.Lock()
         self.master = ""
         self._shared = True, True
