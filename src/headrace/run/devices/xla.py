@@ -228,16 +228,40 @@ def _with_64_bits() -> AbstractContextManager[Any]:
 # -- programs of this host's processors --------------------------------------------------------------------------------
 
 
+_AT_ONCE = "jax_cpu_enable_async_dispatch"
+
+
+@cache
+def _processors() -> Any:
+    """JAX's device for these programs.
+
+    Whoever runs one waits for it at once, which takes 50 us more where JAX has dispatched it asynchronously: so it does
+    not, unless JAX has been imported by somebody else or is told what to do.  It reads the setting when it makes the
+    processors' client, and has it back afterwards.
+    """
+    decides = "jax" not in sys.modules and _AT_ONCE.upper() not in os.environ
+    import jax
+
+    before = getattr(jax.config, "values", {}).get(_AT_ONCE)  # which older ones do not have
+    if not decides or before is None:
+        return jax.devices("cpu")[0]
+    jax.config.update(_AT_ONCE, False)
+    try:
+        return jax.devices("cpu")[0]
+    finally:
+        jax.config.update(_AT_ONCE, before)
+
+
 def compiled(function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
     """A function of (jax.numpy, arrays…), compiled for the processors.
 
     function: gives (results, whether they hold; None: they do).  What comes back is a function of NumPy's arrays that
     gives read-only ones; None where they do not hold.
     """
+    device = _processors()
     import jax
     import jax.numpy
 
-    device = jax.devices("cpu")[0]
     program = jax.jit(lambda *given: function(jax.numpy, *given))
 
     def run(values: Sequence[Any]) -> list[Any] | None:
@@ -252,10 +276,10 @@ def compiled(function: Callable[..., Any]) -> Callable[[Sequence[Any]], list[Any
 
 def updating(function: Callable[..., Any]) -> Updating:
     """As `compiled`, see `Device.updating`: of NumPy's arrays, none of which is written over."""
+    device = _processors()
     import jax
     import jax.numpy
 
-    device = jax.devices("cpu")[0]
     program = jax.jit(lambda replaced, others: function(jax.numpy, replaced, others))
 
     def run(replaced: Sequence[Any], others: Sequence[Any]) -> Any:
