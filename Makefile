@@ -73,7 +73,7 @@ browser: $(VENV)/installed-browser
 	@$(BIN)/python -m pytest tests/browser $(ARGS)
 
 oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
-	@$(BIN)/python -m pytest $(PARALLEL) $(wildcard tests/oracle tests/interop) $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) --no-loadscope-reorder $(wildcard tests/oracle tests/interop) $(ARGS)
 
 # The same programs of tf.estimator under headrace and under the last TensorFlow that has it.
 estimator: $(VENV)/installed-dev $(HEADRACE_ESTIMATOR_ORACLE_PYTHON)

@@ -7,6 +7,7 @@ pickled: builtins, NumPy values and bytes; a proto goes as its SerializeToString
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import pickle
@@ -23,6 +24,7 @@ from tests.oracle.summary import SUMMARY
 
 PYTHON = os.environ.get("HEADRACE_ORACLE_PYTHON")
 PEER = Path(__file__).with_name("peer.py")
+LONG = {"test_operands.py", "test_variations.py", "test_call_nodes.py", "test_long_programs.py"}
 
 
 class OracleError(Exception):
@@ -63,26 +65,38 @@ class Oracle:
     def __init__(self, python: str) -> None:
         self.python = python
         self._one = threading.Lock()
+        self._process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
         env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-        self._process = subprocess.Popen(
-            [python, str(PEER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
+        return subprocess.Popen(
+            [self.python, str(PEER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
         )
 
     def run(self, source: str, **inputs: Any) -> Any:
         """Value of `result` after the source; raises OracleError with the oracle's error."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         request = pickle.dumps((source, inputs))
         with self._one:
-            self._process.stdin.write(struct.pack("<Q", len(request)) + request)
-            self._process.stdin.flush()
-            head = self._process.stdout.read(8)
-            if len(head) < 8:
-                raise RuntimeError(f"the oracle's process ended with code {self._process.wait()}")
-            ok, value = pickle.loads(self._process.stdout.read(struct.unpack("<Q", head)[0]))
+            try:
+                ok, value = pickle.loads(self._asked(request))
+            except BaseException:  # such as a test's time limit: the answer is nobody else's
+                self._process.kill()
+                self._end()
+                self._process = self._started()
+                raise
         if not ok:
             raise OracleError(*value)
         return value
+
+    def _asked(self, request: bytes) -> bytes:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(struct.pack("<Q", len(request)) + request)
+        self._process.stdin.flush()
+        head = self._process.stdout.read(8)
+        if len(head) < 8:
+            raise RuntimeError(f"the oracle's process ended with code {self._process.wait()}")
+        return self._process.stdout.read(struct.unpack("<Q", head)[0])
 
     def begin(self, source: str, **inputs: Any) -> Begun:
         """`run`, beside what the caller does meanwhile; one at a time."""
@@ -97,11 +111,20 @@ class Oracle:
 
     def close(self) -> None:
         """End the process; it exits when its stdin closes."""
+        self._end()
+
+    def _end(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files whose tests take minutes begin first, so that no worker is left with one when the others are done."""
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
