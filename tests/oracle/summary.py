@@ -1,4 +1,4 @@
-"""What `make oracle` prints when all tests have run: lines that a test leaves and conftest.py writes (from all workers)."""
+"""What `make oracle` prints when all tests have run: lines that a test of any worker leaves and conftest.py writes."""
 
 from __future__ import annotations
 
