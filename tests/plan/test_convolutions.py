@@ -10,6 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
+from headrace.ops._kernels import layouts
 from headrace.plan.rules import convolution_gradients, convolutions
 from headrace.plan.rules.group import Group, Plain
 from headrace.run.exec.kernel import Runtime
@@ -108,13 +109,21 @@ def test_values_and_gradients_are_those_of_the_nodes_one_by_one(
     assert not any(rule.startswith("convolution") for rule in one_by_one)
 
 
-@pytest.fixture(params=[False, True], ids=["", "in tiles"])
-def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=["", "in tiles", "in tiles of lines"])
+def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whichever way a convolution is made."""
+    layouts._layout.cache_clear()
     monkeypatch.setattr(
-        "headrace.ops._kernels.winograd.Tiles.gains", lambda self, count: request.param
+        "headrace.ops._kernels.winograd.Tiles.gains",
+        lambda self, count: request.param == "in tiles",
+    )
+    monkeypatch.setattr(
+        "headrace.ops._kernels.line_tiles.LineTiles.gains",
+        lambda self, count, gradient: request.param == "in tiles of lines",
     )
     monkeypatch.setattr("headrace.ops._kernels.winograd.AT_ONCE", 1)
+    yield
+    layouts._layout.cache_clear()
 
 
 @pytest.mark.usefixtures("tiles")

@@ -10,6 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
+from headrace.ops._kernels import layouts
 from headrace.plan.explain import explaining
 from headrace.plan.rules.group import Group, Plain
 from headrace.run.exec.kernel import Runtime
@@ -52,6 +53,20 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Group, "plain", noting)
     return rules
+
+
+@pytest.fixture(params=["", "in tiles of lines", "in tiles of the lines of each picture"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """How convolutions are made, whether of single pictures or not."""
+    layouts._layout.cache_clear()
+    if request.param:
+        gains = lambda self, count, gradient: True  # noqa: E731
+        monkeypatch.setattr(f"{KERNELS}line_tiles.LineTiles.gains", gains)
+    if "picture" in request.param:
+        for module in ("flat", "line_tiles"):
+            monkeypatch.setattr(f"{KERNELS}{module}.FEWEST", 1)
+    yield
+    layouts._layout.cache_clear()
 
 
 def random(*shape: int) -> Array:
@@ -105,6 +120,7 @@ def test_values_and_gradients_are_those_of_the_nodes_one_by_one(
     assert not any("normalization" in rule for rule in one_by_one)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(("shape", "strides"), SIZES)
 def test_bits_are_the_same_together_and_apart(
     shape: tuple[int, ...], strides: int, runtime: Runtime
@@ -174,6 +190,7 @@ def test_at_most_four_normalizations_are_one_group(runtime: Runtime) -> None:
     )
 
 
+@pytest.mark.usefixtures("way")
 def test_the_number_of_threads_changes_no_bit() -> None:
     feeds = fed(6, 9, 8, 2)
     made = residual(*feeds)

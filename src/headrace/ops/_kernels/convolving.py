@@ -198,7 +198,7 @@ def part_of_input_gradient(
         return None
     channels, made = filters.shape[-2:]
     how = layout(back, made, channels, count, dtype)
-    if not isinstance(how, Flat):
+    if not isinstance(how, Flat) or not how.alone:
         return None
     matrix = how.matrix(_flipped(filters))
     return lambda dy, into: how.convolve(dy, matrix, into)

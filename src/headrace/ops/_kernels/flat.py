@@ -3,15 +3,17 @@
 Where a window of w pixels moves by one, the windows of every w-th pixel follow each other in memory: w matrices, each a
 pixel further on, have all windows, and nothing is laid out.  So that windows at the ends of lines meet zeros, lines are
 copied with some between them, as many as make a line a multiple of w pixels; what the windows give that begin there is
-not looked at.  Along the other dimension a product is made for each place of the window, and lines are added up, as
-bands are (`ops._kernels.layouts`).  For the filters' gradient the gradient of the output is copied with zeros in the
-same places: what is not finite near the end of a line makes some of that gradient NaN.
+not looked at.  Where those would be many, steps are longer than w: up to a line, of which each matrix has one window.
+Along the other dimension a product is made for each place of the window, and lines are added up, as bands are
+(`ops._kernels.layouts`).  For the filters' gradient the gradient of the output is copied with zeros in the same places:
+what is not finite near the end of a line makes some of that gradient NaN.
 Products are those of one picture, or of some of its lines: what they give does not depend on the pictures beside it.
 Called by: ops._kernels.layouts.  Threads: any; the scratch memory is the thread's.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -29,18 +31,26 @@ LINES, GIVEN, SUMS, PRODUCTS = (
     6,
 )  # slots of scratch memory; others are of ops._kernels.convolving
 SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie, without packing them
-_FEWEST = 64  # rows of a product
+FEWEST = 64  # rows of a product
+_MATRICES = 4  # as many more of them cost as much as a window in vain
 
 
 class Flat:
-    """A Layout, see `ops._kernels.layouts`; the module header says how."""
+    """A Layout, see `ops._kernels.layouts`; the module header says how.
+
+    positions: windows of a line that are multiplied.  starts: matrices that they are rows of.
+    """
+
+    alone = True
+    """Whether what it gives for a picture does not depend on those beside it."""
 
     def __init__(self, where: Geometry, channels: int, made: int) -> None:
         """where: one that `fit`s."""
         self._where, self._channels, self._made = where, channels, made
         self._height, self._width = where.window
-        step = self._width
-        self.line = -(-(where.size[1] + max(where.pads[1])) // step) * step
+        least = where.size[1] + max(where.pads[1])
+        self.line, self._step, self.starts = _steps(least, self._width, where.out[1])
+        self.positions = self.starts * self.line // self._step
         self._of_filters = (*where.window, channels, made)
         self.shape = (math.prod(where.window) * channels, made)
         self.elements = where.size[0] * self.line * (channels + self._height * made)
@@ -61,12 +71,12 @@ class Flat:
 
     def _lines_of_a_product(self, high: int) -> int:
         """Of as many lines of a picture as make a small one, if it has some rows; else all."""
-        rows = self.line // self._width
+        rows = self.line // self._step
         each = rows * self._width * self._channels * self._made
         for count in range(1, high + 1):
             lines = high // count
             if high % count == 0 and lines * each <= SMALL:
-                return lines if lines * rows >= _FEWEST else high
+                return lines if lines * rows >= FEWEST else high
         return high
 
     def matrix(self, filters: Array) -> Array:
@@ -81,24 +91,24 @@ class Flat:
         """See `layouts.Rows.convolve`."""
         given = self._flat(LINES, x, self._where.pads[1][0])
         width, lines = self._width, self._together
-        c, m = self._channels, self._made
-        stack, rows = len(x) * self._where.size[0] // lines, lines * self.line // width
+        c, m, step = self._channels, self._made, self._step
+        stack, rows = len(x) * self._where.size[0] // lines, lines * self.line // step
         sums = scratch(SUMS, (self._height, len(x), self._where.size[0], self.line, m), x.dtype)
         windows = view(
             given,
             0,
-            (stack, width, rows, width * c),
-            (lines * self.line * c, c, width * c, 1),
+            (stack, self.starts, rows, width * c),
+            (lines * self.line * c, c, step * c, 1),
         )
         products = view(
             sums,
             0,
-            (self._height, stack, width, rows, m),
+            (self._height, stack, self.starts, rows, m),
             (
                 len(x) * self._where.size[0] * self.line * m,
                 lines * self.line * m,
                 m,
-                width * m,
+                step * m,
                 1,
             ),
         )
@@ -143,21 +153,22 @@ class Flat:
         given = self._flat(LINES, x, self._where.pads[1][0])
         given_back = self._flat(GIVEN, dy, 0)
         n, width, c, m = len(x), self._width, self._channels, self._made
+        step, starts = self._step, self.starts
         into = out.reshape(self._height, width * c, m)
-        products = scratch(PRODUCTS, (n, width, width * c, m), x.dtype)
+        products = scratch(PRODUCTS, (n, starts, width * c, m), x.dtype)
         for place, (of_output, of_input) in enumerate(self._meet):
-            rows = (of_output.stop - of_output.start) * self.line // width
+            rows = (of_output.stop - of_output.start) * self.line // step
             windows = view(
                 given,
                 of_input.start * self.line * c,
-                (n, width, width * c, rows),
-                (self._where.size[0] * self.line * c, c, 1, width * c),
+                (n, starts, width * c, rows),
+                (self._where.size[0] * self.line * c, c, 1, step * c),
             )
             met = view(
                 given_back,
                 of_output.start * self.line * m,
-                (n, width, rows, m),
-                (self._where.out[0] * self.line * m, m, width * m, 1),
+                (n, starts, rows, m),
+                (self._where.out[0] * self.line * m, m, step * m, 1),
             )
             np.matmul(windows, met, out=products)
             np.add.reduce(products, axis=(0, 1), out=into[place])
@@ -172,6 +183,19 @@ class Flat:
         apart[:, :, before + pixels :] = 0
         found[n * lines * self.line :] = 0
         return found
+
+
+@functools.cache
+def _steps(least: int, window: int, out: int) -> tuple[int, int, int]:
+    """Of lines of at least so many pixels: (pixels of a line, the step from a window to the next one of its matrix, how
+    many matrices there are), so that few windows are in vain; matrices count a little, too.
+    """
+    found = []
+    for step in range(window, max(least, window) + 1):
+        line = -(-least // step) * step
+        starts = out if step == line else step
+        found.append((starts * (line // step) + starts / _MATRICES, line, step, starts))
+    return min(found)[1:]
 
 
 def _from(lines: slice, some: slice) -> slice:

@@ -1,6 +1,7 @@
 """How the windows of images are laid out in memory, so that a convolution is a product of matrices.
 
-Three ways, of which `layout` chooses by what they copy, one that copies nearly nothing, and two that multiply less:
+Three ways, of which `layout` chooses by what they copy, one that copies nearly nothing, and two that multiply less,
+which go first where an estimate says that they take less time:
 - Rows: each window is a row, [n · out, window · c].  Copies every input once for each place of the window.
 - Columns: each window is a column, [window · c, n · out].  As much, but in runs along an image's last dimension instead
   of a window's: for few channels.
@@ -8,8 +9,8 @@ Three ways, of which `layout` chooses by what they copy, one that copies nearly 
   line gives at each place k of the window, [n · lines, k · m]; an output is the sum of k of them.  Copies 1/k as
   much, and its products are wide, which BLAS likes better.
 - Flat (`ops._kernels.flat`): for few channels, and windows that move by one. Nothing is laid out; as bands otherwise.
-- Pairs (`ops._kernels.line_pairs`): as Flat, for windows of three lines: two lines of outputs with fewer products.
-- Tiles (`ops._kernels.winograd`): Winograd's way, for floats, many channels and windows of 3 or 5.
+- Tiles of lines (`ops._kernels.line_tiles`): as Flat, several lines of outputs with fewer products, Winograd's way.
+- Tiles (`ops._kernels.winograd`): the same along both dimensions, for many channels on either side.
 A layout works on a few images at a time, in memory that stays in the cache.
 Called by: ops._kernels.convolving.  Threads: any; the scratch memory is the thread's.
 Source: Chellapilla, Puri, Simard, "High performance convolutional neural networks for document processing", 2006;
@@ -18,6 +19,7 @@ Anderson et al., "Low-memory GEMM-based convolution algorithms for deep neural n
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Protocol
 
@@ -25,7 +27,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from headrace.ops._kernels.flat import Flat
-from headrace.ops._kernels.line_pairs import Pairs
+from headrace.ops._kernels.line_tiles import LineTiles
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import Array, Geometry
 from headrace.ops._kernels.winograd import Tiles
@@ -75,19 +77,40 @@ def layout(
     gradient: bool = False,
 ) -> Layout:
     """The layout for a convolution of `count` images.  gradient: for that of its filters."""
+    strides, dilations, pads = (
+        tuple(each) for each in (where.strides, where.dilations, where.pads)
+    )
+    return _layout(
+        where.size, where.window, strides, dilations, pads, channels, made, count, dtype, gradient
+    )
+
+
+@functools.lru_cache(1024)
+def _layout(
+    size: tuple[int, ...],
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    pads: tuple[tuple[int, int], ...],
+    channels: int,
+    made: int,
+    count: int,
+    dtype: np.dtype[Any],
+    gradient: bool,
+) -> Layout:
+    where = Geometry(size, window, strides, dilations, list(pads))
     if where.is_pointwise:
         return Rows(where, channels, made)
-    if dtype.kind == "f" and Tiles.fit(where):
-        tiles = Tiles(where, channels, made)
-        if tiles.gains(count):
-            return tiles
+    if dtype.kind == "f" and count:
+        fewer = _with_fewer_products(where, channels, made, count, gradient)
+        if fewer is not None:
+            return fewer
     if where.window[-1] * channels < where.out[-1]:
         return Columns(where, channels, made)
     if dtype.kind == "f" and max(channels, made) <= _NARROW and Flat.fit(where):
         flat = Flat(where, channels, made)
-        if flat.line <= _WASTE_OF_LINES * where.out[1]:
-            pairs = Pairs(where, channels, made) if Pairs.fit(where) else None
-            return pairs if pairs is not None and pairs.gains() else flat
+        if flat.starts == where.window[1] and flat.positions <= _WASTE_OF_LINES * where.out[1]:
+            return flat
     if where.strides[0] == 1 and where.window[0] > 1 and 0 not in where.out:
         places, lines = where.window[0], where.size[0] / where.out[0]
         width = math.prod(where.window[1:]) * channels
@@ -101,6 +124,22 @@ def layout(
         ):
             return bands
     return Rows(where, channels, made)
+
+
+def _with_fewer_products(
+    where: Geometry, channels: int, made: int, count: int, gradient: bool
+) -> Layout | None:
+    """Tiles of lines, or of both dimensions, whichever takes less; None where neither does than all products."""
+    found: list[tuple[float, Layout]] = []
+    if LineTiles.fit(where):
+        lines = LineTiles(where, channels, made)
+        if lines.gains(count, gradient):
+            found.append((lines.work(count, gradient), lines))
+    if Tiles.fit(where):
+        tiles = Tiles(where, channels, made)
+        if tiles.gains(count):
+            found.append((tiles.work(count), tiles))
+    return min(found, key=lambda each: each[0])[1] if found else None
 
 
 def rows(x: Array, where: Geometry) -> Array:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from headrace.ops._kernels.scratch import scratch
+from headrace.run.exec.blas import multiplies_as_they_lie
 from headrace.run.exec.worker_pool import parallel_for
 
 __all__: list[str] = []
@@ -20,6 +22,10 @@ __all__: list[str] = []
 LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 ms of one processor
 GRAIN = 16  # rows or columns that BLAS works on together
 _ACROSS = 4  # how many times as many rows there are where a second factor that lies across is laid out for each part
+SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie
+_THIN = 64  # elements that are summed up, at most, where rows of a product are made so; columns: twice that
+_ROWS, _LINE = 8, 64  # rows or columns of them are a multiple of
+_MORE = 23  # slot of scratch memory
 _FEW = 64  # rows, which take less time than reading the other factor, if that is not in a cache
 FAR, NEAR = (
     4 << 20,
@@ -52,6 +58,35 @@ def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
     return [(slice(rows), cut) for cut in cuts]
 
 
+def multiply(x: Any, y: Any, out: Any) -> None:
+    """out = x times y: one part, or few rows or columns of it at a time where BLAS need not lay out the factors.
+
+    That gains where little is summed up, so that laying them out takes long beside multiplying.
+    """
+    (rows, summed), columns = x.shape, y.shape[1]
+    most = SMALL // max(summed, 1)
+    by_rows = most // columns >= _ROWS
+    thin = 0 < summed <= (_THIN if by_rows else 2 * _THIN) and rows * columns > most
+    grain, other = (_ROWS, columns) if by_rows else (_LINE, rows)
+    few = most // other // grain * grain
+    floats = x.dtype == y.dtype == np.float32
+    if not thin or few == 0 or not floats or not multiplies_as_they_lie():
+        np.matmul(x, y, out=out)
+        return
+    length = rows if by_rows else columns
+    stack, whole = length // few, length // few * few
+    if by_rows:
+        x = np.ascontiguousarray(x)
+        np.matmul(x[:whole].reshape(stack, few, -1), y, out=out[:whole].reshape(stack, few, -1))
+        if whole < rows:
+            np.matmul(x[whole:], y, out=out[whole:])
+        return
+    apart = [each[:, :whole].reshape(-1, stack, few).swapaxes(0, 1) for each in (y, out)]
+    np.matmul(x, apart[0], out=apart[1])
+    if whole < columns:
+        np.matmul(x, y[:, whole:], out=out[:, whole:])
+
+
 def in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
     """A product of matrices, a few of its rows or columns at a time (`run.exec.worker_pool`).  Raises ValueError."""
     if x.shape[1] != y.shape[0]:
@@ -65,7 +100,7 @@ def in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
 
     def part(where: tuple[slice, slice]) -> None:
         rows, columns = where
-        np.matmul(x[rows], y[:, columns], out=out[where])
+        multiply(x[rows], y[:, columns], out[where])
 
     parallel_for(part, parts_of_product(x, y, work), products=True)
     return out
@@ -98,15 +133,19 @@ def _by_summands(x: Any, y: Any, work: int, out: Any) -> None:
     cuts = [summed * number // count for number in range(count + 1)]
     sums = np.empty((count, *out.shape), out.dtype)
     near = max(NEAR // (y.itemsize * y.shape[1]), GRAIN)
+    if multiplies_as_they_lie():
+        near = min(near, 2 * _THIN)
 
     def part(number: int) -> None:
         total, end = sums[number], cuts[number + 1]
         for first in range(cuts[number], end, near):
             some = slice(first, min(first + near, end))
             if first == cuts[number]:
-                np.matmul(x[:, some], y[some], out=total)
+                multiply(x[:, some], y[some], total)
             else:
-                np.add(total, np.matmul(x[:, some], y[some]), out=total)
+                more = scratch(_MORE, total.shape, total.dtype)
+                multiply(x[:, some], y[some], more)
+                np.add(total, more, out=total)
 
     parallel_for(part, range(count), products=True)
     np.sum(sums, axis=0, out=out)

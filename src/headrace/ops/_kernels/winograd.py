@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -28,8 +28,13 @@ from headrace.ops._kernels.windows import Array, Geometry
 
 __all__: list[str] = []
 
-_POINTS = (0.0, 2 / 3, -2 / 3, 3 / 2, -3 / 2)
-_SPAN = len(_POINTS) + 1  # inputs of a tile, along a dimension
+POINTS: Final = {
+    4: (0.0, 1.0, -1.0),
+    6: (0.0, 2 / 3, -2 / 3, 3 / 2, -3 / 2),
+    8: (0.0, 1.0, -1.0, 1 / 2, -1 / 2, 2.0, -2.0),
+}
+"""By how many inputs a tile has, along a dimension; infinity is one more."""
+_SPAN: Final = 6  # inputs of a tile of both dimensions, along each
 _PLACES = _SPAN * _SPAN
 _WINDOWS = (3, 5)
 AT_ONCE = 2 << 20  # bytes for some images; more do not stay in the cache
@@ -61,19 +66,23 @@ class Tiles:
         )
 
     def gains(self, count: int) -> bool:
-        """Whether `count` images take less time than in other layouts, by an estimate fitted to measurements.
-
-        In multiplications for each tile and pair of channels: what B takes is spread over the channels of outputs, what
-        A takes over those of inputs, and what G takes over all tiles.
-        """
+        """Whether `count` images take less time than all products do, by an estimate fitted to measurements."""
         if not count or not 0 < self._channels * self._made <= _MOST:
             return False
+        products = self._channels * self._made * math.prod(self._where.window)
+        return self.work(count) <= 0.92 * products * math.prod(self._where.out)
+
+    def work(self, count: int) -> float:
+        """What an image of `count` takes, in multiplications.
+
+        What B takes is spread over the channels of outputs, what A takes over those of inputs, and what G takes over
+        all tiles.
+        """
         window, outputs = math.prod(self._where.window), math.prod(self._each)
-        by_terms = window * math.prod(self._where.out) / self._rows
         around = (
             80 / self._made + (10 + 2 * outputs) / self._channels + window / (count * self._rows)
         )
-        return _PLACES * (1 + around) <= 0.92 * by_terms
+        return _PLACES * (1 + around) * self._rows * self._channels * self._made
 
     def matrix(self, filters: Array) -> Array:
         """Filters [*window, channels, made] by places of a tile: G g G'."""
@@ -174,19 +183,22 @@ class Tiles:
 @functools.cache
 def _matrices(window: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
     """G [36, window], B [36, 36] and A [outputs of a tile, 36], of both dimensions."""
-    down, along = (_of_one(size) for size in window)
+    down, along = (minimal_filtering(_SPAN + 1 - size, size) for size in window)
     g, b, a = (np.kron(*both).astype(dtype) for both in zip(down, along, strict=True))
     return g, b, a
 
 
-def _of_one(size: int) -> tuple[Array, Array, Array]:
-    """G [6, size], B [6, 6] and A [outputs, 6] of one dimension."""
-    g, b, a = np.zeros((_SPAN, size)), np.zeros((_SPAN, _SPAN)), np.zeros((_SPAN + 1 - size, _SPAN))
+@functools.cache
+def minimal_filtering(outputs: int, window: int) -> tuple[Array, Array, Array]:
+    """G [places, window], B [places, places] and A [outputs, places] of one dimension, by Toom and Cook."""
+    places = outputs + window - 1
+    points = POINTS[places]
+    g, b, a = np.zeros((places, window)), np.zeros((places, places)), np.zeros((outputs, places))
     g[-1, -1] = a[-1, -1] = 1  # of infinity
-    b[-1] = np.poly(_POINTS)[::-1]
-    for place, point in enumerate(_POINTS):
-        others = np.delete(_POINTS, place)
-        g[place] = point ** np.arange(size) / np.prod(point - others)
+    b[-1] = np.poly(points)[::-1]
+    for place, point in enumerate(points):
+        others = np.delete(points, place)
+        g[place] = point ** np.arange(window) / np.prod(point - others)
         b[place, :-1] = np.poly(others)[::-1]
-        a[:, place] = point ** np.arange(len(a))
+        a[:, place] = point ** np.arange(outputs)
     return g, b, a

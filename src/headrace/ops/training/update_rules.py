@@ -26,7 +26,7 @@ from headrace.base.traits import NEVER_FOLDED, SHARES, STATEFUL, TAKES_PRODUCTS,
 from headrace.graph.operation import Operation
 from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext
-from headrace.ops._kernels.product_parts import parts_of_product
+from headrace.ops._kernels.product_parts import multiply, parts_of_product
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops.state.resources import held, variable_behind
 from headrace.run.exec.worker_pool import parallel_for
@@ -342,7 +342,7 @@ class Rule:
                 left, right = x[where[0]], y[:, where[1]]
                 changed = [array[where] for array in arrays]
                 product = scratch(_PRODUCT, (len(left), right.shape[1]), x.dtype)
-                np.matmul(left, right, out=product)
+                multiply(left, right, product)
                 height = max(_BLOCK // right.shape[1], 1)
                 for first in range(0, len(left), height):
                     rows = slice(first, first + height)
@@ -365,7 +365,7 @@ class Rule:
         product = scratch(_PRODUCT, (x.shape[0], y.shape[1]), x.dtype)
 
         def part(where: tuple[slice, slice]) -> None:
-            np.matmul(x[where[0]], y[:, where[1]], out=product[where])
+            multiply(x[where[0]], y[:, where[1]], product[where])
 
         parallel_for(part, parts, products=True)
         parallel_for(

@@ -1,31 +1,35 @@
-"""How many threads NumPy's BLAS uses, where that can be told.
+"""How many threads NumPy's BLAS uses, where that can be told; and what is known of its kernels.
 
 NumPy's wheels carry OpenBLAS, which starts threads of its own for one large product.  Where our threads share the work
 (`run.exec.worker_pool`) each of them multiplies by itself, and OpenBLAS's threads would only stand in the way.  The
 number belongs to the process, so it is lowered for as long as somebody asks for it and then given back.  With another
 BLAS nothing happens.
-Called by: run.exec.worker_pool.  Threads: any.
+Called by: run.exec.worker_pool, ops._kernels.product_parts.  Threads: any.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 _NAMES = (
     "scipy_openblas_{}_num_threads64_",
     "scipy_openblas_{}_num_threads",
     "openblas_{}_num_threads",
 )
+_CORES = ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename", "openblas_get_corename")
+_UNPACKED = (b"SkylakeX", b"Cooperlake", b"SapphireRapids")
 
 Get = Callable[[], int]
 Set = Callable[[int], object]
 
 
-def _found() -> tuple[Get, Set] | None:
-    """The functions of the OpenBLAS that NumPy has loaded: a symbol is looked for in what its module links to, too."""
+def _library() -> Any:
+    """What NumPy's module and what that links to are asked for symbols by; None if it cannot be found."""
     import ctypes  # for the few programs that ask
 
     module = sys.modules.get("numpy._core._multiarray_umath")
@@ -33,8 +37,29 @@ def _found() -> tuple[Get, Set] | None:
     if path is None:
         return None
     try:
-        library = ctypes.PyDLL(path)  # calls are too short to let go of the interpreter's lock
+        return ctypes.PyDLL(path)  # calls are too short to let go of the interpreter's lock
     except OSError:
+        return None
+
+
+@functools.cache
+def multiplies_as_they_lie() -> bool:
+    """Whether it reads small matrices of float32 where they are, which its kernels for AVX-512 do; others pack them."""
+    import ctypes
+
+    library = _library()
+    name = next((name for name in _CORES if hasattr(library, name)), None)
+    if name is None:
+        return False
+    ask = getattr(library, name)
+    ask.restype = ctypes.c_char_p
+    return ask() in _UNPACKED
+
+
+def _found() -> tuple[Get, Set] | None:
+    """The functions of the OpenBLAS that NumPy has loaded."""
+    library = _library()
+    if library is None:
         return None
     for name in _NAMES:
         if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
