@@ -131,7 +131,7 @@ def _sines_and_cosines(x: Array) -> tuple[Array, Array, Array]:
     sines = _polynomial(square, (_S[2], _S[1], _S[0], 1.0))
     sines *= r
     cosines = _polynomial(square, (_C[3], _C[2], _C[1], _C[0], 1.0))
-    near = np.union1d(_near(sines), _near(cosines))
+    near = np.concatenate((_near(sines), _near(cosines)))
     return *_turned(sines.astype(np.float32), cosines.astype(np.float32), turns), near
 
 

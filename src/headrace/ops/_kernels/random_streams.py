@@ -11,6 +11,7 @@ block counts and bit layouts found by comparing with the oracle
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import threading
@@ -88,7 +89,7 @@ class Stream:
 
     def words(self, first: int, count: int) -> Array:
         """uint64 [count, 4] of 32-bit numbers: blocks first, first + 1, …"""
-        return self.words_at(np.arange(first, first + count, dtype=np.uint64))
+        return self.words_at(_every(first, count))
 
     def words_of_steps(
         self, first: int, count: int, stride: int, make: Callable[[Array], Array] | None = None
@@ -134,8 +135,7 @@ class Stream:
 
         def chunk(at: int) -> None:
             some = out[at : at + _CHUNK]
-            blocks = np.arange(first + at, first + at + len(some), dtype=np.uint64)
-            numbers(*self.halves_at(blocks), some)
+            numbers(*self.halves_at(_every(first + at, len(some))), some)
 
         parallel_for(chunk, range(0, len(out), _CHUNK))
         return out.reshape(-1)[:size]
@@ -143,6 +143,21 @@ class Stream:
     def halves_at(self, blocks: Array) -> tuple[Array, Array]:
         """Words 0 and 2, and words 1 and 3, of these blocks [n]: each uint64 [2, n]."""
         return philox_halves(*self._seeds, blocks)
+
+
+def _every(first: int, count: int, stride: int = 1) -> Array:
+    """uint64 [count]: first, first + stride, …"""
+    few = _numbers()
+    found: Array = few[:count] if count <= len(few) else np.arange(count, dtype=np.uint64)
+    if stride != 1:
+        found = found * np.uint64(stride)
+    return found + np.uint64(first & (2**64 - 1))
+
+
+@functools.cache
+def _numbers() -> Array:
+    """Which take NumPy longer to make than to add to."""
+    return np.arange(_CHUNK, dtype=np.uint64)
 
 
 def outputs_of(rows: Array, samples: int) -> Iterator[tuple[Array, Array]]:
@@ -258,8 +273,8 @@ def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     out = np.empty((groups, group), kind)
 
     def chunk(at: int) -> None:
-        starts = first + stride * np.arange(at, min(groups, at + _CHUNK), dtype=np.uint64)
         some = out[at : at + _CHUNK]
+        starts = _every(first + stride * at, len(some), stride)
         draw(stream, starts, some)  # of most groups all of these fit
         short = np.flatnonzero(~_all_of_row(np.abs(some) < _CUTOFF))
         some[short] = _fitting(stream, starts[short], some[short], stride, draw)
