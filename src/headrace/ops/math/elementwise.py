@@ -221,6 +221,8 @@ def _sigmoid(x: Any, out: Any = None) -> Any:
     made = np.negative(x, out)
     np.exp(made, made)
     np.add(made, 1, made)
+    if made.dtype.kind == "f":  # the same bits in half the time
+        return np.divide(1, made, made)
     return np.reciprocal(made, made)
 
 
@@ -470,6 +472,27 @@ sqrt_grad = _grad_op("SqrtGrad", _sqrt_grad, traits={NEVER_FAILS})
 rsqrt_grad = _grad_op("RsqrtGrad", _rsqrt_grad, traits={NEVER_FAILS})
 reciprocal_grad = _grad_op("ReciprocalGrad", _reciprocal_grad)
 inv_grad = _grad_op("InvGrad", _reciprocal_grad)
+
+
+def _check_alike(y: Any, dy: Any) -> None:
+    if y.shape != dy.shape:
+        raise ValueError("y and dy must have one shape")
+
+
+@tanh_grad.into
+def _(y: Any, dy: Any, out: Any) -> Any:
+    _check_alike(y, dy)
+    slope = y * y
+    np.subtract(1, slope, slope)
+    return np.multiply(dy, slope, out)
+
+
+@sigmoid_grad.into
+def _(y: Any, dy: Any, out: Any) -> Any:
+    _check_alike(y, dy)
+    rest = 1 - y
+    np.multiply(dy, y, out)
+    return np.multiply(out, rest, out)
 
 
 def _times(factor: float, x: Any, *, first: bool) -> Any:
