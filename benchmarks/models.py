@@ -1,8 +1,8 @@
 """Models of the rows about training: what their programs build, and what they are fed.
 
 A `Model` builds its graph with the library it is given: placeholders, a loss, a training step.  Values are the same in
-every process, drawn when they are first asked for, and nobody's to change; `losses` are those before each of the first steps, for which both libraries draw the same random
-numbers.
+every process, drawn when they are first asked for, and nobody's to change; `losses` are those before each of the first
+steps, for which both libraries draw the same random numbers.
 
 Used by: rows.models.
 """

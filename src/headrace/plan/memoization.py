@@ -4,8 +4,8 @@ Gradients of graphs with an unknown batch ask for shapes again and again: how ma
 which axes a broadcast is to be summed.  All of that is the same in a step as in the one before, as long as shapes are.
 So a node that others want such a value of runs as one instruction with all it is made of: it looks at the shapes of
 the tensors behind it, and gives what it gave for those last time.  The nodes in between do not run at all; one that
-several such values are made of is in all of their groups.  What has the shape of something that is there anyway is not looked
-at, and does not run if nobody wants more of it than its shape.
+several such values are made of is in all of their groups.  What has the shape of something that is there anyway is not
+looked at, and does not run if nobody wants more of it than its shape.
 Of a large value whose elements are all the same (the gradient of a mean is such) that element is remembered.
 Called by: plan.passes.  Threads: any.
 """
@@ -14,20 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from headrace.base import dtypes
 from headrace.base.traits import LIKE_FIRST, OF_SHAPE, SNAPSHOTS, TAKES_REFS
 from headrace.graph.tensor import Tensor
-from headrace.plan.ir import BRANCH, LOOP, NODE, Facts, Instr, Step
+from headrace.plan.ir import BRANCH, LOOP, NODE, SHAPES, Facts, Instr, Step
 from headrace.plan.nesting import closed
-from headrace.plan.rules.elementwise import is_elementwise
+from headrace.plan.rules.elementwise import works_by_elements
 from headrace.plan.rules.group import Group, Match, joined, replaced
 from headrace.run.exec.instructions import Kernel
 
-SHAPES: Final = "shapes"
 _MOST_MEMOIZED = 1024  # elements; what is larger is made anew
 
 
@@ -115,7 +114,7 @@ def _of_same_shape(maker: Instr, value: int) -> int | None:
     """The input that has the shape of `value`, whatever that is."""
     if LIKE_FIRST in maker.op.traits:
         return maker.inputs[0] if maker.outputs[0] == value else None
-    if maker.what != NODE or maker.body or not is_elementwise(maker.op):
+    if maker.what != NODE or maker.body or not works_by_elements(maker.op):
         return None
     stretched = [
         given

@@ -30,7 +30,7 @@ Draw = Callable[["Stream", Array, Array], None]
 """(stream, blocks [n], out [n, group]): puts the normal numbers of these blocks into out."""
 _BLOCKS_PER_NUMBER: Final = 256
 _CHUNK: Final = (
-    1 << 15
+    1 << 17
 )  # blocks made at once: with fewer, two threads wait for the interpreter as long as they work
 _OUTPUTS: Final = 8192  # that are made at once of those that draw again until a number is accepted
 _AHEAD: Final = (
@@ -125,13 +125,15 @@ class Stream:
 
         parallel_for(chunk, range(0, blocks, _CHUNK))
 
-
     def floats(self, size: int, numbers: Callable[[Array, Array, Array], None]) -> Array:
         """float32 [size], four to a block: numbers(even, odd, out) for some blocks at a time.
 
-        out: [n, 4] to be filled; even, odd: words 0 and 2, words 1 and 3 of the blocks, uint64 [2, n] of `numbers`'s own.
+        out: [n, 4] to be filled; even, odd: words 0 and 2, words 1 and 3 of the blocks, uint64 [2, n], its own.
         """
-        first, out = self.reserve(size * _BLOCKS_PER_NUMBER), np.empty((-(-size // 4), 4), np.float32)
+        first, out = (
+            self.reserve(size * _BLOCKS_PER_NUMBER),
+            np.empty((-(-size // 4), 4), np.float32),
+        )
 
         def chunk(at: int) -> None:
             some = out[at : at + _CHUNK]

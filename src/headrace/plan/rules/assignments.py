@@ -63,7 +63,7 @@ def _is_drawn(value: int, facts: Facts, members: AbstractSet[Instr]) -> bool:
     maker = facts.maker(value)
     if maker is None or maker.what != NODE or maker.body or DRAWS not in maker.op.traits:
         return False
-    return value not in facts.results and members.issuperset(facts.uses(value))
+    return value not in facts.results and all(user in members for user in facts.uses(value))
 
 
 def _never_refuses(op: Operation) -> bool:
@@ -105,7 +105,7 @@ def _build(drawn: Sequence[int], group: Group) -> Kernel:
         if before or array is not values[value_at]:
             given = [array if at == target_at else value for at, value in enumerate(values)]
             blocked.run(given, shape, row, array)
-        variable.take(array, group.root.attrs["validate_shape"])
+        variable.adopt(array, group.root.attrs["validate_shape"])
         return (variable,)
 
     def change(values: Sequence[Any]) -> Sequence[Any] | None:

@@ -118,7 +118,10 @@ def _begin(
     keys: list[Words], high: int, seed2: int, counters: Words, multiplied: Words, added: Words
 ) -> None:
     """The first two rounds of counters whose upper halves are `high`: half of it is the same for all."""
-    (first, second), (key, next_key) = _MULTIPLIERS.ravel().tolist(), ((*k.ravel().tolist(),) for k in keys[:_BEGUN])
+    (first, second), (key, next_key) = (
+        _MULTIPLIERS.ravel().tolist(),
+        ((*k.ravel().tolist(),) for k in keys[:_BEGUN]),
+    )
     product = second * (seed2 & 0xFFFFFFFF)
     one, other = multiplied
     np.bitwise_and(counters, _LOW32, one)

@@ -395,7 +395,7 @@ class State(Resource):
         if awaited:
             announce_all(awaited)
 
-    def take(self, array: Array, validate_shape: bool = True) -> None:
+    def adopt(self, array: Array, validate_shape: bool = True) -> None:
         """As `assign`, of an array that is the caller's alone: the variable has it from now on, if it has none yet.
 
         array: of its dtype, contiguous and writable.
