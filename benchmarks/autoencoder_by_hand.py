@@ -43,7 +43,7 @@ class Step:
 
     def __init__(self) -> None:
         self.pictures, weights = models.code_values()
-        self.weights = [_Variable(each) for each in weights]
+        self.weights = [_Variable(each.copy()) for each in weights]
         self.biases = [_Variable(np.zeros(each.shape[1], np.float32)) for each in weights]
         self.signals = [np.empty((len(self.pictures), size), np.float32) for size in models.LAYERS]
         self.signals[0] = self.pictures

@@ -27,7 +27,7 @@ class Step:
     def __init__(self) -> None:
         of = models.lstm_values()
         self.x = np.ascontiguousarray(of["x"].transpose(1, 0, 2))
-        self.labels, self.kernel, self.last = of["labels"], of["kernel"], of["last"]
+        self.labels, self.kernel, self.last = of["labels"], of["kernel"].copy(), of["last"].copy()
         self.bias = np.zeros(4 * models.LSTM_UNITS, np.float32)
         self.last_bias = np.zeros(models.CLASSES, np.float32)
 

@@ -1,14 +1,15 @@
 """Models of the rows about training: what their programs build, and what they are fed.
 
 A `Model` builds its graph with the library it is given: placeholders, a loss, a training step.  Values are the same in
-every process, and `losses` are those before each of the first steps, for which both libraries draw the same random
-numbers.
+every process, drawn when they are first asked for, and nobody's to change; `losses` are those before each of the first
+steps, for which both libraries draw the same random numbers.
 
 Used by: rows.models.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,9 @@ class Model:
 
 
 def _values(random: np.random.Generator, *shape: int, scale: float = 0.05) -> np.ndarray:
-    return (random.standard_normal(shape) * scale).astype(np.float32)
+    drawn = (random.standard_normal(shape) * scale).astype(np.float32)
+    drawn.flags.writeable = False
+    return drawn
 
 
 # An LSTM that reads sequences and says which class each is of.
@@ -46,7 +49,8 @@ def _values(random: np.random.Generator, *shape: int, scale: float = 0.05) -> np
 LSTM_BATCH, LSTM_STEPS, LSTM_INPUTS, LSTM_UNITS, CLASSES = 32, 50, 128, 128, 10
 
 
-def lstm_values() -> dict[str, np.ndarray]:
+@functools.cache
+def lstm_values() -> Mapping[str, np.ndarray]:
     """x [batch, steps, inputs], labels [batch], and variables: kernel, weights of the last layer."""
     random = np.random.default_rng(3)
     return {
@@ -79,7 +83,8 @@ LSTM = Model(_lstm, (2.293388, 2.168728, 2.046526))
 WORDS, WORD_SIZE, WORD_BATCH, SAMPLED = 50_000, 128, 128, 64
 
 
-def word_values() -> dict[str, np.ndarray]:
+@functools.cache
+def word_values() -> Mapping[str, np.ndarray]:
     """inputs [batch], labels [batch, 1]."""
     random = np.random.default_rng(4)
     # The k-th word as often as 1 / k, and two neighbours of each.
@@ -111,6 +116,7 @@ WORD2VEC = Model(_words, (276.52203, 280.26514, 277.99756))
 LAYERS, CODE_BATCH = (784, 256, 128, 256, 784), 256
 
 
+@functools.cache
 def code_values() -> tuple[np.ndarray, list[np.ndarray]]:
     """Pictures [batch, 784], and the weights of the layers."""
     random = np.random.default_rng(5)
@@ -137,7 +143,8 @@ AUTOENCODER = Model(_autoencoder, (0.092676, 0.092674, 0.092672))
 BLOCK_BATCH, SIDE, CHANNELS = 128, 32, 16
 
 
-def block_values() -> dict[str, np.ndarray]:
+@functools.cache
+def block_values() -> Mapping[str, np.ndarray]:
     """images [batch, side, side, 3], labels [batch], and filters."""
     random = np.random.default_rng(6)
     return {
@@ -179,7 +186,8 @@ BLOCK = Model(_block, (2.410543, 2.384899, 2.346960))
 ROWS, COLUMNS, WIDTH, FULL = 2_000, 10_000, 64, 100_000
 
 
-def sparse_values() -> dict[str, np.ndarray]:
+@functools.cache
+def sparse_values() -> Mapping[str, np.ndarray]:
     """indices [n, 2] in order, values [n], labels [rows, width], variable: weights."""
     random = np.random.default_rng(8)
     places = np.sort(random.choice(ROWS * COLUMNS, FULL, replace=False))

@@ -141,8 +141,8 @@ class Step:
 
     def __init__(self) -> None:
         of = models.block_values()
-        self.images, self.labels, self.last = of["images"], of["labels"], of["last"]
-        self.first, self.one, self.two = of["first"], of["one"], of["two"]
+        self.images, self.labels, self.last = of["images"], of["labels"], of["last"].copy()
+        self.first, self.one, self.two = (of[name].copy() for name in ("first", "one", "two"))
         self.last_bias = _room(models.CLASSES)
         self.norms = [_Norm() for _ in range(3)]
         shape = (BLOCK_BATCH, SIDE, SIDE, CHANNELS)

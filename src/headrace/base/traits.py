@@ -169,7 +169,8 @@ READS_HANDLE = Trait(
 )
 DRAWS = Trait(
     "DRAWS",
-    "draws numbers at random: whether it runs before or after other nodes with effects does not matter",
+    "draws numbers at random: whether it runs before or after other nodes with effects does not matter; the array that "
+    "it gives is new",
 )
 STAGES = Trait(
     "STAGES",

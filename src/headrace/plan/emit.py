@@ -11,8 +11,7 @@ from typing import Any
 from headrace.base.traits import HANDLE, POLLS, SHARES, UPDATES
 from headrace.plan import check
 from headrace.plan.binding import SCALAR_KINDS
-from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, Instr, Step, instrs
-from headrace.plan.memoization import SHAPES
+from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, SHAPES, Instr, Step, instrs
 from headrace.plan.nesting import Conditions, Loop, Required, Select
 from headrace.plan.registers import is_fresh
 from headrace.plan.staged import taking

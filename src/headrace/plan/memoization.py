@@ -4,7 +4,8 @@ Gradients of graphs with an unknown batch ask for shapes again and again: how ma
 which axes a broadcast is to be summed.  All of that is the same in a step as in the one before, as long as shapes are.
 So a node that others want such a value of runs as one instruction with all it is made of: it looks at the shapes of
 the tensors behind it, and gives what it gave for those last time.  The nodes in between do not run at all; one that
-several such values are made of is in all of their groups.
+several such values are made of is in all of their groups.  What has the shape of something that is there anyway is not
+looked at, and does not run if nobody wants more of it than its shape.
 Of a large value whose elements are all the same (the gradient of a mean is such) that element is remembered.
 Called by: plan.passes.  Threads: any.
 """
@@ -12,19 +13,20 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 import numpy as np
 
 from headrace.base import dtypes
 from headrace.base.traits import LIKE_FIRST, OF_SHAPE, SNAPSHOTS, TAKES_REFS
 from headrace.graph.tensor import Tensor
-from headrace.plan.ir import BRANCH, LOOP, NODE, Facts, Instr, Step
+from headrace.plan.ir import BRANCH, LOOP, NODE, SHAPES, Facts, Instr, Step
 from headrace.plan.nesting import closed
+from headrace.plan.rules.elementwise import works_by_elements
 from headrace.plan.rules.group import Group, Match, joined, replaced
 from headrace.run.exec.instructions import Kernel
 
-SHAPES: Final = "shapes"
 _MOST_MEMOIZED = 1024  # elements; what is larger is made anew
 
 
@@ -82,26 +84,57 @@ def memoize_shapes(step: Step) -> Step:
 
 def _looking_further(step: Step) -> Step:
     """The step where shapes are those of what has the same shape, and is there anyway: nodes that make one of the other
-    may run together.
+    may run together, and one that is wanted for its shape alone does not run.
     """
-    facts, changed = step.facts, False
+    facts, passed = step.facts, dict[Instr, None]()
     code = []
     for instr in step.code:
         if OF_SHAPE in instr.op.traits:
-            inputs = tuple([_alike_earlier(value, instr, facts) for value in instr.inputs])
+            inputs = tuple([_alike_earlier(value, instr, facts, passed) for value in instr.inputs])
             if inputs != instr.inputs:
-                instr, changed = instr.changed(inputs=inputs), True
+                instr = instr.changed(inputs=inputs)
         code.append(instr)
-    return step.with_code(code) if changed else step
+    return _without_unread(step.with_code(code), passed.keys()) if passed else step
 
 
-def _alike_earlier(value: int, instr: Instr, facts: Facts) -> int:
-    maker = facts.maker(value)
-    if maker is None or LIKE_FIRST not in maker.op.traits or maker.outputs[0] != value:
-        return value
-    first, place = maker.inputs[0], facts.place
-    stays = any(place[user] > place[instr] for user in facts.users(first))
-    return first if stays and first not in facts.values.changing else value
+def _alike_earlier(value: int, instr: Instr, facts: Facts, passed: dict[Instr, None]) -> int:
+    """passed: of whose inputs the shape is asked instead of that of what they give."""
+    while True:
+        maker = facts.maker(value)
+        first = None if maker is None else _of_same_shape(maker, value)
+        if maker is None or first is None or first in facts.values.changing:
+            return value
+        if not any(facts.place[user] > facts.place[instr] for user in facts.users(first)):
+            return value
+        passed[maker] = None
+        value = first
+
+
+def _of_same_shape(maker: Instr, value: int) -> int | None:
+    """The input that has the shape of `value`, whatever that is."""
+    if LIKE_FIRST in maker.op.traits:
+        return maker.inputs[0] if maker.outputs[0] == value else None
+    if maker.what != NODE or maker.body or not works_by_elements(maker.op):
+        return None
+    stretched = [
+        given
+        for given, tensor in zip(maker.inputs, maker.op.inputs, strict=True)
+        if tensor._raw != ()
+    ]
+    return stretched[0] if len(stretched) == 1 else None
+
+
+def _without_unread(step: Step, passed: AbstractSet[Instr]) -> Step:
+    """Without those of the nodes that nobody reads any more: of one tensor and numbers, they cannot fail."""
+    facts, code = step.facts, []
+    for instr in step.code:
+        unread = instr in passed and LIKE_FIRST not in instr.op.traits
+        if unread and facts.results.isdisjoint(instr.outputs) and instr.op not in facts.awaited:
+            unread = not instr.controls and not any(facts.uses(value) for value in instr.outputs)
+            if unread and all(tensor._dtype._base.np.kind == "f" for tensor in instr.op.inputs):
+                continue
+        code.append(instr)
+    return step.with_code(code)
 
 
 def _have_shapes(instr: Instr, step: Step) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 from headrace.base import dtypes
 from headrace.base.dtypes import DType
 from headrace.base.traits import CONST, KEEPS_REFS, SNAPSHOTS, TAKES_REFS
-from headrace.graph.const_value import const_array
+from headrace.graph.const_value import const_array, folded
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.plan.ir import BRANCH, DECIDE, LOOP, NOTHING, Instr, Step, Values
@@ -85,11 +85,23 @@ def _handed_on(instr: Instr, code: Sequence[Instr], place: Mapping[int, int]) ->
     spec = instr.op.spec
     if spec is None or spec.same_fn is None or instr.controls:
         return None
-    known = []
-    for value in instr.inputs:
-        maker = code[place[value]].op if value in place else None
-        known.append(const_array(maker) if maker is not None and CONST in maker.traits else None)
-    return spec.same_fn(instr.op, known)
+    return spec.same_fn(instr.op, [_known(value, code, place) for value in instr.inputs])
+
+
+def _known(value: int, code: Sequence[Instr], place: Mapping[int, int]) -> Any:
+    """What a constant is, or a number that is made of constants; None for others."""
+    if value not in place:
+        return None
+    instr = code[place[value]]
+    if CONST in instr.op.traits:
+        return const_array(instr.op)
+    made = instr.op.outputs[0]
+    spec = instr.op.spec
+    if made._raw != () or not instr.inputs or spec is None or not spec.foldable:
+        return None
+    if all(each in place and CONST in code[place[each]].op.traits for each in instr.inputs):
+        return folded(made)
+    return None
 
 
 def _is_comparable(spec: OpSpec | None) -> bool:

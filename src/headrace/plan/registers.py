@@ -31,12 +31,12 @@ from headrace.plan.ir import (
     LOOP,
     NOTHING,
     RELEASE,
+    SHAPES,
     STEP,
     Facts,
     Instr,
     Step,
 )
-from headrace.plan.memoization import SHAPES
 from headrace.plan.nesting import Loop
 
 UNSTRETCHED: Final = "unstretched-pairs"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -32,15 +32,17 @@ _INVERSES: Final = np.array(
     ]
 )
 """About 1 / z in the middle of each sixteenth of an octave, whose first begins at `_FIRST`."""
-_LOGARITHMS: Final = -np.log(_INVERSES)
-_FIRST: Final = np.int32(0x3F330000)  # bits of 0.699
-_OCTAVE: Final = np.int32(-(1 << 23))
+_FIRST: Final = 0x3F330000  # bits of 0.699
+_SIXTEENTH: Final = 19  # by how many bits a float is shifted to be the number of its sixteenth
+_LOWEST: Final = (0x00800000 - _FIRST) >> _SIXTEENTH  # of the smallest normal float
+_HIGHEST: Final = (0x7F7FFFFF - _FIRST) >> _SIXTEENTH
 _LN2: Final = _exact("0x1.62e42fefa39efp-1")
 _A: Final = [
     _exact(a) for a in ("-0x1.00ea348b88334p-2", "0x1.5575b0be00b6ap-2", "-0x1.ffffef20a4123p-2")
 ]
 _QUARTER: Final = _exact("0x1.921FB54442D18p0")  # of a turn
 _QUARTERS: Final = _exact("0x1.45F306DC9C883p+23")  # of a turn, times 2**24
+_SIGN: Final = np.int32(-(1 << 31))
 _S: Final = [
     _exact(s) for s in ("-0x1.555545995a603p-3", "0x1.1107605230bc4p-7", "-0x1.994eb3774cf24p-13")
 ]
@@ -51,6 +53,10 @@ _C: Final = [
 _NEAR: Final = (
     256  # of 2**29 bits that are rounded off, by which two ways to compute differ at most
 )
+_KEPT: Final = np.uint64(35)  # bits of a float64 that are not rounded off
+_BELOW: Final = np.uint64((_NEAR - (1 << 28)) % (1 << 29) << 35)
+_WIDTH: Final = np.uint64(2 * _NEAR << 35)
+_NOWHERE: Final = np.empty(0, np.intp)
 _COMPARED: Final = 2048
 _DOUBT: Final = {"logf": 0.17, "sinf": 0.42, "cosf": 0.42}
 """Units in the last place from which on rounding the exact value may differ from another library's."""
@@ -58,31 +64,50 @@ _DOUBT: Final = {"logf": 0.17, "sinf": 0.42, "cosf": 0.42}
 
 def logarithms(x: Array) -> Array:
     """float32 of float32 [n] that are normal and positive."""
-    if _is_known():
-        return _rounded("logf", _logarithms(x), x)
-    return _asked("logf", np.log, x)
+    if not _is_known():
+        return _asked("logf", np.log, x)
+    precise = _logarithms(x)
+    rounded = precise.astype(np.float32)
+    near = _near(precise)
+    if len(near):
+        rounded[near] = _values(_library()["logf"], x[near])
+    return rounded
 
 
 def sines_and_cosines(x: Array) -> tuple[Array, Array]:
     """float32 of float32 [n] in [0, 100)."""
-    if _is_known():
-        sines, cosines = _sines_and_cosines(x)
-        return _rounded("sinf", sines, x), _rounded("cosf", cosines, x)
-    return _asked("sinf", np.sin, x), _asked("cosf", np.cos, x)
+    if not _is_known():
+        return _asked("sinf", np.sin, x), _asked("cosf", np.cos, x)
+    *found, near = _sines_and_cosines(x)
+    if len(near):
+        for name, values in zip(("sinf", "cosf"), found, strict=True):
+            values[near] = _values(_library()[name], x[near])
+    return found[0], found[1]
 
 
 # -- the polynomials --------------------------------------------------------------------------
 
 
+@functools.cache
+def _tables() -> tuple[Array, Array]:
+    """For each sixteenth of an octave: what a float in it is multiplied by to be near 1, and what that adds to its
+    logarithm.
+    """
+    number = np.arange(_LOWEST, _HIGHEST + 1)
+    inverses, octaves = _INVERSES[number & 15], number >> 4
+    return np.ldexp(inverses, -octaves), octaves * _LN2 - np.log(inverses)
+
+
 def _logarithms(x: Array) -> Array:
     """float64, of which the library's value is the rounding."""
-    bits = x.view(np.int32)
-    from_first = bits - _FIRST
-    interval, octave = (from_first >> 19) & 15, from_first >> 23
-    r: Array = (bits - (from_first & _OCTAVE)).view(np.float32) * _INVERSES[interval]
+    scales, begins = _tables()
+    number = x.view(np.int32) - np.int32(_FIRST + (_LOWEST << _SIXTEENTH))
+    number >>= _SIXTEENTH
+    index = number.astype(np.intp)  # of other types NumPy makes one for each table
+    r: Array = x.astype(np.float64)
+    r *= scales.take(index, mode="clip")
     r -= 1
-    begun = octave * _LN2
-    begun += _LOGARITHMS[interval]
+    begun = begins.take(index, mode="clip")
     begun += r
     squared = r * r
     r *= _A[1]
@@ -93,47 +118,63 @@ def _logarithms(x: Array) -> Array:
     return r
 
 
-def _sines_and_cosines(x: Array) -> tuple[Array, Array]:
-    """float64, of which the library's values are the roundings."""
+def _sines_and_cosines(x: Array) -> tuple[Array, Array, Array]:
+    """float32, and where they may be others than the library's."""
     r = x.astype(np.float64)
-    turns = ((r * _QUARTERS).astype(np.int32) + 0x800000) >> 24
-    r -= turns * _QUARTER
-    square = r * r
-    cube = r * square
-    sines = square * _S[2]
-    sines += _S[1]
-    sines *= cube * square
-    cube *= _S[0]
-    r += cube
-    sines += r
-    fourth = square * square
-    cosines = square * _C[3]
-    cosines += _C[2]
-    cosines *= fourth * square
-    square *= _C[0]
-    square += 1
-    fourth *= _C[1]
-    square += fourth
-    cosines += square
-    odd = (turns & 1).astype(bool)
-    found = np.where(odd, cosines, sines), np.where(odd, sines, cosines)
-    found[0][...] *= 1 - (turns & 2)
-    found[1][...] *= 1 - ((turns + 1) & 2)
-    return found
+    turns = (r * _QUARTERS).astype(np.int32)
+    turns += 0x800000
+    turns >>= 24
+    whole = turns.astype(np.float64)
+    whole *= _QUARTER
+    r -= whole
+    square = np.multiply(r, r, whole)
+    sines = _polynomial(square, (_S[2], _S[1], _S[0], 1.0))
+    sines *= r
+    cosines = _polynomial(square, (_C[3], _C[2], _C[1], _C[0], 1.0))
+    near = np.concatenate((_near(sines), _near(cosines)))
+    return *_turned(sines.astype(np.float32), cosines.astype(np.float32), turns), near
+
+
+def _polynomial(x: Array, factors: Sequence[float]) -> Array:
+    """factors: of the highest power first; two or more."""
+    made = x * factors[0]
+    for factor in factors[1:-1]:
+        made += factor
+        made *= x
+    made += factors[-1]
+    return made
+
+
+def _turned(sines: Array, cosines: Array, turns: Array) -> tuple[Array, Array]:
+    """The same arrays, of angles that are `turns` quarters of a turn larger; turns int32, which is written to.
+
+    Bits are exchanged and signs changed where they have to be.
+    """
+    s, c = sines.view(np.int32), cosines.view(np.int32)
+    room = turns << 31
+    room >>= 31  # all bits of an odd number's
+    exchanged = s ^ c
+    exchanged &= room
+    s ^= exchanged
+    c ^= exchanged
+    np.left_shift(turns, 30, room)
+    room &= _SIGN
+    s ^= room
+    turns += 1
+    turns <<= 30
+    turns &= _SIGN
+    c ^= turns
+    return sines, cosines
+
+
+def _near(precise: Array) -> Array:
+    """Where float64 are so near the middle between two float32 that the library may round to the other one."""
+    off = precise.view(np.uint64) << _KEPT  # the bits that are rounded off
+    off += _BELOW
+    return np.flatnonzero(off <= _WIDTH) if off.min() <= _WIDTH else _NOWHERE
 
 
 # -- the library ------------------------------------------------------------------------------
-
-
-def _rounded(name: str, precise: Array, x: Array) -> Array:
-    """float32; the library's value of x where it lies just between two."""
-    rounded = precise.astype(np.float32)
-    off = precise.view(np.int64) + (_NEAR - (1 << 28))
-    off &= (1 << 29) - 1
-    near = np.flatnonzero(off <= 2 * _NEAR)
-    if len(near):
-        rounded[near] = _values(_library()[name], x[near])
-    return rounded
 
 
 def _asked(name: str, exact: Callable[[Array], Array], x: Array) -> Array:
@@ -175,9 +216,9 @@ def _is_known() -> bool:
         return False
     places = np.linspace(0, 1, _COMPARED, endpoint=False, dtype=np.float32)
     x, angles = np.maximum(places, np.float32(1e-7)), places * np.float32(2 * np.pi)
-    found = _logarithms(x), *_sines_and_cosines(angles)
+    found = _logarithms(x).astype(np.float32), *_sines_and_cosines(angles)[:2]
     given = (x, angles, angles)
     return all(
-        np.array_equal(_values(library[name], of), mine.astype(np.float32))
+        np.array_equal(_values(library[name], of), mine)
         for name, of, mine in zip(_DOUBT, given, found, strict=True)
     )

@@ -11,6 +11,7 @@ block counts and bit layouts found by comparing with the oracle
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import threading
@@ -22,12 +23,14 @@ import numpy as np
 
 from headrace.ops._kernels.libm_floats import logarithms, sines_and_cosines
 from headrace.run.exec.worker_pool import parallel_for
-from headrace.run.queues.philox import philox_words
+from headrace.run.queues.philox import philox_halves, philox_words
 
 Array = np.ndarray[Any, Any]
+Draw = Callable[["Stream", Array, Array], None]
+"""(stream, blocks [n], out [n, group]): puts the normal numbers of these blocks into out."""
 _BLOCKS_PER_NUMBER: Final = 256
 _CHUNK: Final = (
-    1 << 15
+    1 << 17
 )  # blocks made at once: with fewer, two threads wait for the interpreter as long as they work
 _OUTPUTS: Final = 8192  # that are made at once of those that draw again until a number is accepted
 _AHEAD: Final = (
@@ -35,6 +38,8 @@ _AHEAD: Final = (
 )
 _CUTOFF: Final = 2.0  # standard deviations, of the truncated normal
 _SMALLEST: Final = 1e-7  # of the uniform number under the logarithm
+_MANTISSA: Final = np.uint64(0x7FFFFF)  # the bits of a word that a float32 is made of
+_OF_MANTISSA: Final = 2.0**-23
 
 
 class Stream:
@@ -84,7 +89,7 @@ class Stream:
 
     def words(self, first: int, count: int) -> Array:
         """uint64 [count, 4] of 32-bit numbers: blocks first, first + 1, …"""
-        return self.words_at(np.arange(first, first + count, dtype=np.uint64))
+        return self.words_at(_every(first, count))
 
     def words_of_steps(
         self, first: int, count: int, stride: int, make: Callable[[Array], Array] | None = None
@@ -120,6 +125,42 @@ class Stream:
 
         parallel_for(chunk, range(0, blocks, _CHUNK))
 
+    def floats(self, size: int, numbers: Callable[[Array, Array, Array], None]) -> Array:
+        """float32 [size], four to a block: numbers(even, odd, out) for some blocks at a time.
+
+        out: [n, 4] to be filled; even, odd: words 0 and 2, words 1 and 3 of the blocks, uint64 [2, n], its own.
+        """
+        first, out = (
+            self.reserve(size * _BLOCKS_PER_NUMBER),
+            np.empty((-(-size // 4), 4), np.float32),
+        )
+
+        def chunk(at: int) -> None:
+            some = out[at : at + _CHUNK]
+            numbers(*self.halves_at(_every(first + at, len(some))), some)
+
+        parallel_for(chunk, range(0, len(out), _CHUNK))
+        return out.reshape(-1)[:size]
+
+    def halves_at(self, blocks: Array) -> tuple[Array, Array]:
+        """Words 0 and 2, and words 1 and 3, of these blocks [n]: each uint64 [2, n]."""
+        return philox_halves(*self._seeds, blocks)
+
+
+def _every(first: int, count: int, stride: int = 1) -> Array:
+    """uint64 [count]: first, first + stride, …"""
+    few = _numbers()
+    found: Array = few[:count] if count <= len(few) else np.arange(count, dtype=np.uint64)
+    if stride != 1:
+        found = found * np.uint64(stride)
+    return found + np.uint64(first & (2**64 - 1))
+
+
+@functools.cache
+def _numbers() -> Array:
+    """Which take NumPy longer to make than to add to."""
+    return np.arange(_CHUNK, dtype=np.uint64)
+
 
 def outputs_of(rows: Array, samples: int) -> Iterator[tuple[Array, Array]]:
     """Of draws [rows, samples] the positions of those in `rows`, and which row each is in; some at a time."""
@@ -153,16 +194,26 @@ def _bfloat16(words: Array) -> Array:
 
 
 _FROM_WORD: dict[Any, Callable[[Array], Array]] = {
-    np.dtype(np.float32): _float32,
     np.dtype(np.float16): _float16,
     np.dtype(ml_dtypes.bfloat16): _bfloat16,
 }
+
+
+def _uniforms(even: Array, odd: Array, out: Array) -> None:
+    """See `Stream.floats`."""
+    bits = out.view(np.uint32)
+    bits[:, 0], bits[:, 1], bits[:, 2], bits[:, 3] = even[0], odd[0], even[1], odd[1]
+    bits &= np.uint32(0x7FFFFF)
+    bits |= np.uint32(127 << 23)
+    out -= 1
 
 
 def uniform(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     """[size] in [0, 1)."""
     if not stream.seeded and dtype in (np.float32, np.float64):
         return stream.numpy.random(size, dtype)
+    if dtype == np.float32:
+        return stream.floats(size, _uniforms)
     out = np.empty(size, dtype)
     if dtype == np.float64:
         stream.fill(out, 2, doubles_of)
@@ -203,9 +254,11 @@ def normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     if not stream.seeded:
         kind = np.float64 if dtype == np.float64 else np.float32
         return stream.numpy.standard_normal(size, kind).astype(dtype, copy=False)
-    out = np.empty(size, dtype)
-    stream.fill(out, 2 if dtype == np.float64 else 4, lambda words: _normals(words, dtype))
-    return out
+    if dtype == np.float64:
+        out = np.empty(size, dtype)
+        stream.fill(out, 2, normals_of)
+        return out
+    return stream.floats(size, _normals).astype(dtype, copy=False)
 
 
 def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
@@ -213,6 +266,7 @@ def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     if not stream.seeded:
         return _redrawn(stream.numpy, size, dtype)
     # Each group of 4 (2) elements has blocks of its own and takes the first numbers that fit.
+    draw = _doubles_at if dtype == np.float64 else _floats_at
     kind = np.dtype(np.float64 if dtype == np.float64 else np.float32)
     group = 2 if kind == np.float64 else 4
     stride = group * _BLOCKS_PER_NUMBER // 4
@@ -221,17 +275,17 @@ def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     out = np.empty((groups, group), kind)
 
     def chunk(at: int) -> None:
-        starts = first + stride * np.arange(at, min(groups, at + _CHUNK), dtype=np.uint64)
         some = out[at : at + _CHUNK]
-        some[...] = _normals(stream.words_at(starts), kind)  # of most groups all of these fit
+        starts = _every(first + stride * at, len(some), stride)
+        draw(stream, starts, some)  # of most groups all of these fit
         short = np.flatnonzero(~_all_of_row(np.abs(some) < _CUTOFF))
-        some[short] = _fitting(stream, starts[short], some[short], stride)
+        some[short] = _fitting(stream, starts[short], some[short], stride, draw)
 
     parallel_for(chunk, range(0, groups, _CHUNK))
-    return out.ravel()[:size].astype(dtype, copy=False)
+    return out.reshape(-1)[:size].astype(dtype, copy=False)
 
 
-def _fitting(stream: Stream, starts: Array, drawn: Array, most: int) -> Array:
+def _fitting(stream: Stream, starts: Array, drawn: Array, most: int, draw: Draw) -> Array:
     """[n, group]: the first numbers below the cutoff that the blocks from each start [n] on have, `most` at most.
 
     drawn [n, group]: the numbers of the first of them.
@@ -244,16 +298,30 @@ def _fitting(stream: Stream, starts: Array, drawn: Array, most: int) -> Array:
             raise ArithmeticError("no truncated normal numbers among all those reserved")
         more = min(blocks, most - blocks)
         where = starts[rows, None] + np.arange(blocks, blocks + more, dtype=np.uint64)
-        made = _normals(stream.words_at(where.ravel()), drawn.dtype).reshape(len(rows), -1)
-        drawn, blocks = np.concatenate([drawn, made], axis=1), blocks + more
+        made = np.empty((where.size, group), drawn.dtype)
+        draw(stream, where.reshape(-1), made)
+        drawn = np.concatenate([drawn, made.reshape(len(rows), -1)], axis=1)
+        blocks += more
         fits = np.abs(drawn) < _CUTOFF
-        rank = np.cumsum(fits, axis=1, dtype=np.uint8 if drawn.shape[1] < 256 else None)
-        enough = rank[:, -1] >= group
-        fits &= rank <= group
-        fits &= enough[:, None]
-        out[rows[enough]] = drawn[fits].reshape(-1, group)
-        rows, drawn = rows[~enough], drawn[~enough]
+        each = min(fits.shape[1], 8)
+        counts = np.bitwise_count(fits.view(f"u{each}")).sum(axis=1, dtype=np.intp)
+        (enough,) = (counts >= group).nonzero()
+        firsts = (counts.cumsum() - counts)[enough]
+        numbers = np.flatnonzero(fits)[firsts[:, None] + np.arange(group)]
+        out[rows[enough]] = drawn.take(numbers)
+        if len(enough) == len(rows):
+            break
+        (left,) = (counts < group).nonzero()
+        rows, drawn = rows[left], drawn[left]
     return out
+
+
+def _floats_at(stream: Stream, blocks: Array, out: Array) -> None:
+    _normals(*stream.halves_at(blocks), out)
+
+
+def _doubles_at(stream: Stream, blocks: Array, out: Array) -> None:
+    out[...] = normals_of(stream.words_at(blocks))
 
 
 def _all_of_row(truths: Array) -> Array:
@@ -275,26 +343,27 @@ def _redrawn(generator: np.random.Generator, size: int, dtype: np.dtype[Any]) ->
 
 
 def normals_of(words: Array) -> Array:
-    """float64 [n, 2] of mean 0 and standard deviation 1 from [n, 4] words."""
-    return _normals(words, np.dtype(np.float64))
+    """float64 [n, 2] of mean 0 and standard deviation 1 from [n, 4] words, by Box and Muller's transform."""
+    radius_of, angle_of = _float64(words[:, 0], words[:, 1]), _float64(words[:, 2], words[:, 3])
+    logs = _each(math.log, np.maximum(radius_of, _SMALLEST))
+    angle = 2 * np.pi * angle_of
+    radius = np.sqrt(-2.0 * logs)
+    return np.stack((_each(math.sin, angle) * radius, _each(math.cos, angle) * radius), axis=1)
 
 
-def _normals(words: Array, dtype: np.dtype[Any]) -> Array:
-    """[n, 4] of float32 or [n, 2] of float64 from [n, 4] words, by Box and Muller's transform."""
-    if dtype == np.float64:
-        radius_of, angle_of = _float64(words[:, 0], words[:, 1]), _float64(words[:, 2], words[:, 3])
-        logs = _each(math.log, np.maximum(radius_of, _SMALLEST))
-        angle = 2 * np.pi * angle_of
-        radius = np.sqrt(-2.0 * logs)
-        return np.stack((_each(math.sin, angle) * radius, _each(math.cos, angle) * radius), axis=1)
-    narrow = np.float32
-    logs = logarithms(np.maximum(_float32(words[:, 0::2].ravel()), narrow(_SMALLEST)))
-    angle = (2 * np.pi * _float32(words[:, 1::2].ravel()).astype(np.float64)).astype(narrow)
-    radius = np.sqrt(narrow(-2) * logs)
-    made = np.empty((len(radius), 2), narrow)
-    for at, wave in enumerate(sines_and_cosines(angle)):
-        np.multiply(wave, radius, out=made[:, at])
-    return made.reshape(len(words), 4)
+def _normals(even: Array, odd: Array, out: Array) -> None:
+    """As `normals_of`, of float32; see `Stream.floats`."""
+    even &= _MANTISSA
+    x = even.astype(np.float32).reshape(-1)
+    x *= np.float32(_OF_MANTISSA)
+    radius = logarithms(np.maximum(x, np.float32(_SMALLEST), out=x))
+    radius *= np.float32(-2)
+    np.sqrt(radius, radius)
+    odd &= _MANTISSA
+    angle = odd.astype(np.float64).reshape(-1)
+    angle *= 2 * np.pi * _OF_MANTISSA
+    for at, wave in enumerate(sines_and_cosines(angle.astype(np.float32))):
+        np.multiply(wave.reshape(even.shape), radius.reshape(even.shape), out=out.T[at::2])
 
 
 def _each(function: Callable[[float], float], x: Array) -> Array:

@@ -487,7 +487,7 @@ mod = floormod
     outputs="z: T",
     attrs=f"T: {{{FLOATS}, int8, int16, int32, int64, complex64, complex128}}",
     shape=broadcast,
-    traits={PER_RECORD, LIGHT, OF_TWO_RAGGED},
+    traits={ELEMENTWISE, PER_RECORD, LIGHT, OF_TWO_RAGGED},
 )
 def pow(xp: Any, x: Any, y: Any) -> Any:
     """x to the power of y.
@@ -500,6 +500,12 @@ def pow(xp: Any, x: Any, y: Any) -> Any:
             "Integers to negative integer powers are not allowed; cast x to a float"
         )
     return xp.pow(x, y)
+
+
+@pow.same
+def _(op: Operation, known: Sequence[Any]) -> int | None:
+    """What is raised to the power of 1."""
+    return 0 if _is_one(known[1]) and op.inputs[0].dtype.is_floating else None
 
 
 @pow.gradient

@@ -7,7 +7,7 @@ Source: TF 1.15 core/kernels/cwise_ops.h, cwise_ops_gradients.h; gradient nodes 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import Gradient, OpSpec, op
 from headrace.graph.shape_fns import merged, unchanged
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.scratch import scratch
 from headrace.ops.array.constants import constant, fill
 from headrace.ops.array.shapes import shape
 from headrace.ops.math.arithmetic import add_v2, mul, neg, sub, truediv
@@ -71,6 +72,8 @@ __all__ = [
     "tan",
     "tanh",
 ]
+
+_MANY: Final = 1 << 14  # elements from which on new memory takes as long to find as arithmetic
 
 
 def _of_input(derivative: Callable[[Tensor], Tensor]) -> Gradient:
@@ -221,6 +224,8 @@ def _sigmoid(x: Any, out: Any = None) -> Any:
     made = np.negative(x, out)
     np.exp(made, made)
     np.add(made, 1, made)
+    if made.dtype.kind == "f":  # the same bits in half the time
+        return np.divide(1, made, made)
     return np.reciprocal(made, made)
 
 
@@ -439,7 +444,14 @@ def _sigmoid_grad(xp: Any, y: Any, dy: Any) -> Any:
     if y.__class__ is not np.ndarray or not y.ndim:
         return dy * y * (1 - y)
     made = dy * y
-    return np.multiply(made, 1 - y, made)
+    return np.multiply(made, _less_than_one(y), made)
+
+
+def _less_than_one(y: Any) -> Any:
+    """1 - y; of many, memory that is there."""
+    if y.size < _MANY or y.dtype.kind != "f":
+        return 1 - y
+    return np.subtract(1, y, scratch(0, y.shape, y.dtype))
 
 
 def _conjugate(y: Any) -> Any:
@@ -470,6 +482,27 @@ sqrt_grad = _grad_op("SqrtGrad", _sqrt_grad, traits={NEVER_FAILS})
 rsqrt_grad = _grad_op("RsqrtGrad", _rsqrt_grad, traits={NEVER_FAILS})
 reciprocal_grad = _grad_op("ReciprocalGrad", _reciprocal_grad)
 inv_grad = _grad_op("InvGrad", _reciprocal_grad)
+
+
+def _check_alike(y: Any, dy: Any) -> None:
+    if y.shape != dy.shape:
+        raise ValueError("y and dy must have one shape")
+
+
+@tanh_grad.into
+def _(y: Any, dy: Any, out: Any) -> Any:
+    _check_alike(y, dy)
+    slope = y * y
+    np.subtract(1, slope, slope)
+    return np.multiply(dy, slope, out)
+
+
+@sigmoid_grad.into
+def _(y: Any, dy: Any, out: Any) -> Any:
+    _check_alike(y, dy)
+    rest = _less_than_one(y)
+    np.multiply(dy, y, out)
+    return np.multiply(out, rest, out)
 
 
 def _times(factor: float, x: Any, *, first: bool) -> Any:

@@ -94,7 +94,8 @@ def _bias_add_into(value: Array, bias: Array, out: Array) -> Any:
         raise ValueError("one element of the bias for each channel")
     width = len(bias)
     together = _LONG // max(width, 1)
-    if together < 2 or value.size % (together * width) or not value.flags.c_contiguous:
+    apart = not (value.flags.c_contiguous and out.flags.c_contiguous)
+    if together < 2 or value.size % (together * width) or apart:
         return np.add(value, bias, out=out)
     # Short rows are added several at a time, as NumPy adds long ones faster.
     long = np.broadcast_to(bias, (together, width)).reshape(-1)

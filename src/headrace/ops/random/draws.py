@@ -17,7 +17,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
-from headrace.base.traits import DRAWS, STATEFUL
+from headrace.base.traits import DRAWS, SHARES, STATEFUL
 from headrace.graph.convert import convert
 from headrace.graph.names import get_seed, name_scope, set_random_seed
 from headrace.graph.registry import OpSpec, op
@@ -82,7 +82,7 @@ def _filler(name: str, fill: Any, says: str) -> OpSpec:
         outputs="output: dtype",
         attrs=f"{_SEEDS}; dtype: {_FLOATS}; T: {{int32, int64}}",
         shape=_from_shape,
-        traits={STATEFUL, DRAWS},
+        traits={STATEFUL, DRAWS, SHARES},
         differentiable=False,
     )(kernel)
 
@@ -111,7 +111,7 @@ def _taken(ctx: KernelContext, shape: Array, *, seed: int, seed2: int) -> Array:
     outputs="output: Tout",
     attrs=f"{_SEEDS}; Tout: {{int32, int64}}; T: {{int32, int64}}",
     shape=_from_shape,
-    traits={STATEFUL, DRAWS},
+    traits={STATEFUL, DRAWS, SHARES},
 )
 def random_uniform_int_op(
     ctx: KernelContext,

@@ -52,6 +52,7 @@ _ROOM_FROM = 2048  # elements; for less, memory is found as soon as what was kep
 _FEW_ROWS = 128  # so many numbers are in a set as soon as they are sorted
 _PRODUCT = 0  # slot of scratch memory
 _WIDE = 512  # columns of a part of a product that is used as soon as it is made
+_FEW = 1 << 16  # elements of a product that one thread uses, though several make it
 _STORED = 1 << 20  # elements of a product that is made first, where parts are narrower than that
 _WORTH_SHARING = 1 << 20  # elements of all arrays; below, another thread costs what it saves
 _GRADIENTS = ("grad", "delta")
@@ -334,8 +335,9 @@ class Rule:
             parts = parts_of_product(x, y, x.shape[0] * y.size)
             start, end, _ = parts[0][1].indices(y.shape[1])
             width = end - start
-            if width < min(y.shape[1], _WIDE) and x.shape[0] * y.shape[1] <= _STORED:
-                self._of_columns(arrays, x, y, parts, more)
+            elements = x.shape[0] * y.shape[1]
+            if elements <= _FEW or (width < min(y.shape[1], _WIDE) and elements <= _STORED):
+                self._of_stored(arrays, x, y, parts, more)
                 return
 
             def part(where: tuple[slice, slice]) -> None:
@@ -353,7 +355,7 @@ class Rule:
 
             parallel_for(part, parts, products=True)
 
-    def _of_columns(
+    def _of_stored(
         self,
         arrays: Sequence[Array],
         x: Array,
@@ -361,13 +363,18 @@ class Rule:
         parts: Sequence[tuple[slice, slice]],
         more: dict[str, Any],
     ) -> None:
-        """The product is stored: with short pieces of rows NumPy does arithmetic at half its speed."""
+        """The product is stored: with short pieces of rows NumPy does arithmetic at half its speed, and of few elements
+        two threads that take turns at the interpreter's lock make less than one.
+        """
         product = scratch(_PRODUCT, (x.shape[0], y.shape[1]), x.dtype)
 
         def part(where: tuple[slice, slice]) -> None:
             multiply(x[where[0]], y[:, where[1]], product[where])
 
         parallel_for(part, parts, products=True)
+        if product.size <= _FEW:
+            self.step(_temporaries_like(product), *arrays, product, **more)
+            return
         parallel_for(
             lambda block: self.step(_temporaries_like(block[-1]), *block, **more),
             _blocks(arrays, product),

@@ -5,6 +5,8 @@ buffer that the next block uses again, and the blocks are shared by the task's t
 may be the sum or mean of all elements.  Its kernels are those of the nodes, called with blocks, so every element has
 the bits that it has op by op; sums are made of the same blocks (`ops.blocks`).  What is small, or broadcast in another
 way than a scalar or along the first dimensions, runs op by op.
+What only the group wants, and was made by a product or by arithmetic, is where its result is made: fresh memory is in
+no cache, and of arrays of a megabyte it takes as long to find as the arithmetic.
 A group may end in an assignment: then its result is made in the variable's own memory (`plan.rules.assignments`).
 Called by: plan.passes.  Threads: any.
 """
@@ -14,24 +16,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from threading import get_ident
 from typing import Any, Final
 
 import numpy as np
 
-from headrace.base.traits import ELEMENTWISE
+from headrace.base.traits import ALIASES, ELEMENTWISE
 from headrace.graph.const_value import folded
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.blocks import BLOCK, LARGE, over_blocks
 from headrace.ops._kernels.scratch import scratch
 from headrace.plan.binding import bound_kernel
-from headrace.plan.ir import NODE, Facts, Instr
+from headrace.plan.ir import NODE, SHAPES, Facts, Instr
 from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
 
 _SUMS = frozenset(("Sum", "Mean"))
 _FIRST_SLOT = 16  # of scratch memory; kernels number theirs from 0
+_LEAST = 1 << 14  # elements of what is written over; of less new memory is as quick
 _LONE = 4  # blocks at a time of what makes nothing in between
 
 
@@ -43,7 +47,39 @@ def _match(root: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None
     members = wanted_by(root, facts, taken, is_elementwise)
     if len(members) == 1 and (sums or not is_surely_large(root.op)):
         return None
-    return Match(members, _build)
+    own = [] if sums else _own(members, facts)
+    return Match(members, partial(_build, own))
+
+
+def _own(members: AbstractSet[Instr], facts: Facts) -> list[int]:
+    """Values from outside that the group may write over, all of whose nodes write into arrays and refuse no floats."""
+    if not all(_writes_floats(member.op) for member in members):
+        return []
+    found = []
+    for value in dict.fromkeys(value for member in members for value in member.inputs):
+        maker = facts.maker(value)
+        if maker is None or maker in members or not _is_new(maker) or value in facts.results:
+            continue
+        # Who asks for its shape may do so before and after.
+        if all(user in members or user.what == SHAPES for user in facts.uses(value)):
+            found.append(value)
+    return found
+
+
+def _writes_floats(op: Operation) -> bool:
+    if writes_into(op) is None:
+        return False
+    return all(tensor._dtype._base.np.kind == "f" for tensor in (*op.inputs, *op.outputs))
+
+
+def _is_new(maker: Instr) -> bool:
+    """Whether what it gives is an array that nobody else has."""
+    if maker.body or maker.what != NODE or maker.controls:
+        return False
+    op = maker.op
+    if any(tensor._dtype._is_ref_dtype for tensor in op.outputs) or ALIASES in op.traits:
+        return False
+    return op.type == "MatMul" or (works_by_elements(op) and _writes_floats(op))
 
 
 def wanted_by(
@@ -67,8 +103,13 @@ def wanted_by(
 
 def is_elementwise(op: Operation) -> bool:
     """Whether each element of the result, which may be many, is made of one of each input."""
+    return len(op.outputs) == 1 and maybe_large(op.outputs[0]) and works_by_elements(op)
+
+
+def works_by_elements(op: Operation) -> bool:
+    """Whether each element of the only result is made of one of each input, of numbers."""
     spec = op.spec
-    if len(op.outputs) != 1 or not maybe_large(op.outputs[0]):
+    if len(op.outputs) != 1:
         return False
     if spec is None or not spec.foldable or spec.kernel is None or not op.inputs:
         return False
@@ -169,10 +210,12 @@ def _allot(steps: Sequence[Step]) -> None:
         slots[step.output] = (step.slot, step.dtype)
 
 
-def _build(group: Group) -> Kernel:
-    """The kernel of a group that gives its result."""
+def _build(own: Sequence[int], group: Group) -> Kernel:
+    """The kernel of a group that gives its result.  own: values that it may write over."""
     steps = steps_of(group, group.members)
     sums = group.root.type in _SUMS
+    places = [group.places[value] for value in own]
+    over = _overwritten(steps, places, group) if own else []
     blocked = Blocked(steps[:-1] if sums else steps, len(group.inputs), group)
 
     def at_once(values: Sequence[Any]) -> Sequence[Any] | None:
@@ -182,7 +225,62 @@ def _build(group: Group) -> Kernel:
                 return None if found is None else (found,)
         return None
 
-    return group.kernel(at_once, refuses=True)
+    kernel = group.kernel(at_once, refuses=True)
+    if not any(each >= 0 for each in over):
+        return kernel
+    calls = [(step.ufunc, step.inputs, taken) for step, taken in zip(steps, over, strict=True)]
+
+    def run(step: Any, *values: Any) -> Any:
+        if all(_LEAST <= values[place].size < LARGE for place in places):
+            found = _in_place(calls, [*values])
+            if found is not None:
+                return found
+        return kernel(step, *values)
+
+    return run
+
+
+def _overwritten(steps: Sequence[Step], own: Sequence[int], group: Group) -> list[int]:
+    """For each step the place of a value whose memory its result may take, since nobody wants it any more; -1: none."""
+    last = {place: number for number, step in enumerate(steps) for place in step.inputs}
+    kinds = {
+        group.places[value]: group.values.tensor(value)._dtype._base.np for value in group.inputs
+    }
+    mine, found = {*own}, []
+    for number, step in enumerate(steps):
+        free = [at for at in step.inputs if at in mine and last[at] == number]
+        found.append(next((at for at in free if kinds[at] == step.dtype), -1))
+        kinds[step.output] = step.dtype
+        mine.add(step.output)
+    return found
+
+
+def _in_place(calls: Sequence[tuple[Any, Sequence[int], int]], values: list[Any]) -> Any:
+    """The result of the last call; None, and nothing has changed, where the first cannot write over what it takes."""
+    for number, (function, places, over) in enumerate(calls):
+        given = [values[place] for place in places]
+        target = values[over] if over >= 0 else None
+        if target is None or not _takes(target, given):
+            if not number:
+                return None
+            target = np.empty(
+                np.broadcast_shapes(*[each.shape for each in given]), values[-1].dtype
+            )
+        values.append(function(*given, out=target))
+    return values[-1]
+
+
+def _takes(target: Any, given: Sequence[Any]) -> bool:
+    """Whether the result for `given` has the shape of `target`, which may be written to."""
+    if not target.flags.c_contiguous or not target.flags.writeable or target.base is not None:
+        return False
+    shape, rank = target.shape, target.ndim
+    for each in given:
+        if each.shape == shape:
+            continue
+        if each.ndim > rank or (each.size != 1 and each.shape != shape[rank - each.ndim :]):
+            return False
+    return True
 
 
 class _Any(Container[str]):

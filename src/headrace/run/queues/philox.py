@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 _ROUNDS: Final = 10
+_BEGUN: Final = 2  # rounds, before all four words depend on the lower half of the counter
 _MULTIPLIERS: Final = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _KEY_STEPS: Final = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
 _KEYS_KEPT: Final = 64  # seeds
@@ -86,17 +87,55 @@ def philox_block(seed: int, seed2: int, first: int, count: int) -> Numbers:
 
 def philox_words(seed: int, seed2: int, counters: Words) -> Words:
     """The 32-bit numbers of each of `counters` [n], as uint64 [n, 4]."""
-    multiplied, added = np.empty((2, 2, len(counters)), np.uint64)  # words 0 and 2, 1 and 3
-    multiplied[0], added[0] = counters & _LOW32, counters >> _SHIFT32
-    multiplied[1], added[1] = seed2 & 0xFFFFFFFF, seed2 >> 32
-    for key in _keys(seed):
-        products = _MULTIPLIERS * multiplied  # 32 x 32 bits: never overflows
-        added ^= key
-        multiplied = (products >> _SHIFT32)[::-1]
-        multiplied ^= added
-        products &= _LOW32
-        added = products[::-1]
-    return np.stack((multiplied[0], added[0], multiplied[1], added[1]), axis=1)
+    even, odd = philox_halves(seed, seed2, counters)
+    return np.stack((even[0], odd[0], even[1], odd[1]), axis=1)
+
+
+def philox_halves(seed: int, seed2: int, counters: Words) -> tuple[Words, Words]:
+    """As `philox_words`: words 0 and 2, and words 1 and 3, each uint64 [2, n], which are the caller's own."""
+    keys = _keys(seed)
+    multiplied, added, room = np.empty((3, 2, len(counters)), np.uint64)
+    high = int(counters[0]) >> 32 if len(counters) else 0
+    if len(counters) and int(counters.max()) >> 32 == int(counters.min()) >> 32 == high:
+        _begin(keys, high, seed2, counters, multiplied, added)
+        keys = keys[_BEGUN:]
+    else:
+        np.bitwise_and(counters, _LOW32, multiplied[0])
+        np.right_shift(counters, _SHIFT32, added[0])
+        multiplied[1], added[1] = seed2 & 0xFFFFFFFF, seed2 >> 32
+    for key in keys:
+        np.multiply(multiplied, _MULTIPLIERS, multiplied)  # 32 x 32 bits: never overflows
+        np.bitwise_and(multiplied, _LOW32, room)
+        np.right_shift(multiplied, _SHIFT32, multiplied)
+        np.bitwise_xor(added, key, added)
+        np.bitwise_xor(multiplied, added[::-1], multiplied)
+        # What one half gives belongs to the other one.
+        multiplied, added, room = multiplied[::-1], room[::-1], added
+    return multiplied, added
+
+
+def _begin(
+    keys: list[Words], high: int, seed2: int, counters: Words, multiplied: Words, added: Words
+) -> None:
+    """The first two rounds of counters whose upper halves are `high`: half of it is the same for all."""
+    (first, second), (key, next_key) = (
+        _MULTIPLIERS.ravel().tolist(),
+        ((*k.ravel().tolist(),) for k in keys[:_BEGUN]),
+    )
+    product = second * (seed2 & 0xFFFFFFFF)
+    one, other = multiplied
+    np.bitwise_and(counters, _LOW32, one)
+    np.multiply(one, np.uint64(first), one)
+    np.bitwise_and(one, _LOW32, other)
+    np.right_shift(one, _SHIFT32, one)
+    np.bitwise_xor(one, np.uint64(seed2 >> 32 ^ key[1]), one)
+    np.multiply(one, np.uint64(second), one)
+    np.bitwise_and(one, _LOW32, added[0])
+    np.right_shift(one, _SHIFT32, one)
+    np.bitwise_xor(one, np.uint64(product & 0xFFFFFFFF ^ next_key[0]), one)
+    product = first * (product >> 32 ^ high ^ key[0])
+    np.bitwise_xor(other, np.uint64(product >> 32 ^ next_key[1]), other)
+    added[1] = product & 0xFFFFFFFF
 
 
 @functools.lru_cache(_KEYS_KEPT)

@@ -396,6 +396,23 @@ class State(Resource):
         if awaited:
             announce_all(awaited)
 
+    def adopt(self, array: Array, validate_shape: bool = True) -> None:
+        """As `assign`, of an array that is the caller's alone: the variable has it from now on, if it has none yet.
+
+        array: of its dtype, contiguous and writable.
+        """
+        with self.lock:
+            if self.array is None and self._buffers is None:
+                if validate_shape:
+                    self.check_shape(array.shape)
+                self._replace(array)
+            else:
+                self._put(array, validate_shape)
+            self.updates += 1
+            awaited = self._settled()
+        if awaited:
+            announce_all(awaited)
+
     def assign_unread(self, value: Any, validate_shape: bool = True) -> None:
         """As `assign`; a value that is `Unread` is read into the array itself, which may wait for the disk.
 
