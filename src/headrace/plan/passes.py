@@ -32,6 +32,7 @@ from headrace.plan.rules.loop_stacks import drop_stacked_shapes
 from headrace.plan.rules.loop_sums import sum_beside
 from headrace.plan.rules.table import RULES
 from headrace.plan.scheduling import load, poll, schedule
+from headrace.plan.sizes import resolve
 
 
 class Kind(NamedTuple):
@@ -120,6 +121,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("nest", nest, invariants.check_nested, _nests),
     Pass("merge outside", merge, invariants.check_values, _outside),
     Pass("stacks", drop_stacked_shapes, invariants.check_values, _outside),
+    Pass("sizes", resolve, invariants.check_values, _improved),
     Pass("idle", leave_idle, invariants.check_values, _improved),
     Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("unread", leave_unread, invariants.check_values, _straight),

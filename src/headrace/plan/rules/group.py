@@ -17,7 +17,7 @@ from headrace.plan import check
 from headrace.plan.binding import bound_kernel, wants_reference
 from headrace.plan.devices import kernel_apart_from
 from headrace.plan.infos import Infos
-from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, NOTHING, Facts, Instr, Step, Values
+from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, NOTHING, SIZES, Facts, Instr, Step, Values
 from headrace.plan.nesting import closed
 from headrace.run.devices.device import HOST
 from headrace.run.exec.instructions import CALL, MANY, Instruction, Kernel, dereference, in_context
@@ -164,6 +164,10 @@ def _instruction(
     op = member.op
     assert op.spec is not None
     single = op.spec.single_output
+    if member.what == SIZES:
+        assert member.kernel is not None
+        places = [register[value] for value in member.inputs]
+        return Instruction(member.kernel, tuple(places), (register[member.outputs[0]],), node, CALL)
     elsewhere = kernel is not None
     kernel = kernel or bound_kernel(op, op.spec)
     inputs = tuple([register[value] for value in member.inputs])
