@@ -123,11 +123,11 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("stacks", drop_stacked_shapes, invariants.check_values, _outside),
     Pass("sizes", resolve, invariants.check_values, _improved),
     Pass("idle", leave_idle, invariants.check_values, _improved),
-    Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
     Pass("draws", draw_ahead, invariants.check_values, _draws_elsewhere),
     Pass("fuse", fuse, invariants.check_groups, _fuses),
+    Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("sums", sum_beside, invariants.check_groups, _nests_together),
     Pass("factors", turn_factors, invariants.check_groups, _nests_together),
     *[

@@ -1,7 +1,7 @@
 """Sizes: what can be said of shapes before the step runs, though the graph does not know all of their sizes.
 
-A size that nobody knows is what it is where it comes from (the batch of what is fed), and all that is made of it says so
-(`ops._kernels.size_rules`).  What nodes make of shapes is known then, or known to be the same as something else:
+A size that nobody knows is what it is where it comes from (the batch of what is fed), and all that is made of it says
+so (`ops._kernels.size_rules`).  What nodes make of shapes is known then, or known to be the same as something else:
 - numbers that are the same in every step become constants;
 - others are made at once of the shapes that they follow from, not of what has come of these since: nobody waits for a
   result in order to ask for its shape, and what is only asked for its shape may stay in a group;
@@ -92,7 +92,7 @@ class Known:
         """What was found, the graph knows, or is what it is."""
         known = self._values.constants.get(value)
         if isinstance(known, np.ndarray):
-            return known.shape
+            return tuple(known.shape)
         tensor = self._values.tensors[value]
         if tensor is None or tensor._dtype in (dtypes.resource, dtypes.variant):
             return None

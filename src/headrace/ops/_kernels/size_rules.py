@@ -253,7 +253,7 @@ def _joined(node: Node) -> Sizes | None:
     (axis,) = axes
     along = reduce(sizes.total, [shape[axis] for shape in shapes if shape is not None])
     made = []
-    for at, each in enumerate(zip(*shapes, strict=True)):  # type: ignore[arg-type]
+    for at, each in enumerate(zip(*shapes, strict=True)):
         known = next((size for size in each if isinstance(size, int)), each[0])
         made.append(along if at == axis else known)
     return tuple(made)
@@ -521,7 +521,7 @@ def _each(function: Callable[[Size, Size], Size | None]) -> NumbersRule:
     return rule
 
 
-def _along(function: Callable[[Size, Size], Size], start: int) -> NumbersRule:
+def _along(function: Callable[[Size, Size], Size], start: Size) -> NumbersRule:
     """Of all elements of a vector."""
 
     def rule(node: Node) -> Sequence[Numbers | None]:

@@ -1,8 +1,8 @@
 """Sizes that nobody knows before a step runs: what can be said of them anyway.
 
-A size is an int, or a `Product` of atoms: an `Axis` is how long a value of the step is along an axis, whatever that will
-be; `Made` is what a function makes of sizes.  Products are in one order, so two sizes that are equal as objects are
-equal numbers in every step.  Two that differ may be equal in some steps: then nothing is known.
+A size is an int, or a `Product` of atoms: an `Axis` is how long a value of the step is along an axis, whatever that
+will be; `Made` is what a function makes of sizes.  Products are in one order, so two sizes that are equal as objects
+are equal numbers in every step.  Two that differ may be equal in some steps: then nothing is known.
 Sizes are never negative; what `difference` makes may be.
 Called by: ops._kernels.size_rules, plan.sizes.  Threads: any; all are immutable.
 """

@@ -111,7 +111,8 @@ class Group:
     def _instruction(self, member: Instr, register: dict[int, int]) -> Instruction:
         kernel = None
         if self.device is not HOST and self.shapes.isdisjoint(member.outputs):
-            kernel = kernel_apart_from(member, self.device, self.values, self.shapes)
+            told = {self.inputs[place] for place in self.instr.told}
+            kernel = kernel_apart_from(member, self.device, self.values, self.shapes | told)
         made = _instruction(member, register, self._infos(member.op), kernel)
         if self.device is HOST and self.instr.what == FUSED:
             made.kernel = _dereferencing(made.kernel, member, self.values)
