@@ -30,6 +30,7 @@ from headrace.ops._kernels.size_rules import MOST, Node, Numbers, Partly, Sizes
 from headrace.plan.folding import from_constants, keep
 from headrace.plan.ir import BRANCH, DECIDE, LOOP, NODE, NOTHING, SIZES, Instr, Step, instrs
 from headrace.plan.nesting import Loop, Select, closed
+from headrace.plan.stored_sizes import Put, Stores
 
 _MOST_ROUNDS: Final = 6
 """In which a loop is looked at."""
@@ -55,6 +56,10 @@ class Known:
         self._shapes: dict[int, Sizes | None] = {}
         self._numbers: dict[int, Numbers | None] = {}
         self.origin: dict[int, Operation] = {}
+        everything = [*instrs(step.code)]
+        self._stores = Stores(everything, {*_taken_by_flow(everything), *step.results})
+        self._inside = _made_inside(step.code)
+        self._running: set[Instr] = set()  # in the loops that are looked at
         self._look(step.code)
 
     def shape(self, value: int) -> Sizes | None:
@@ -142,16 +147,48 @@ class Known:
                 shapes, numbers = size_rules.shapes_of(node), size_rules.numbers_of(node)
             except KERNEL_FAILURES:  # it does not fit, which is an error of the step
                 shapes = numbers = ()
+        puts = self._stores.put_before(instr, self._running)
+        if puts:
+            shapes, numbers = [self._kept_shape(instr, puts)], [self._kept_numbers(puts)]
         for at, value in enumerate(instr.outputs):
             self._shapes[value] = self._filled(value, shapes[at] if at < len(shapes) else None)
-            found = numbers[at] if at < len(numbers) and not instr.effects else None
+            found = numbers[at] if at < len(numbers) and (puts or not instr.effects) else None
             self._numbers[value] = found
             if found is not None:
-                origin = [self.origin[each] for each in instr.inputs if each in self.origin]
+                given = [*instr.inputs, *[put.value for put in puts]]
+                origin = [self.origin[each] for each in given if each in self.origin]
                 if OF_SHAPE in instr.op.traits:
                     self.origin[value] = instr.op
                 elif origin:
                     self.origin[value] = origin[0]
+
+    def _kept_shape(self, instr: Instr, puts: Sequence[Put]) -> Partly | None:
+        """Of what comes out of a store."""
+        found = []
+        for put in puts:
+            shape = self.shape(put.value)
+            if shape is None or (put.rows and not shape):
+                return None
+            found.append(shape[1:] if put.rows else shape)
+        if any(shape != found[0] for shape in found) or not self._is_for_all(found[0]):
+            return None
+        if not size_rules.GETS[instr.op.type]:
+            return found[0]
+        rows = self.shape(instr.inputs[1])
+        return None if rows is None or len(rows) != 1 else (*rows, *found[0])
+
+    def _kept_numbers(self, puts: Sequence[Put]) -> Numbers | None:
+        found = [None if put.rows else self.numbers(put.value) for put in puts]
+        first = found[0]
+        if first is None or not self._is_for_all(first.reshape(-1).tolist()):
+            return None
+        alike = [each is not None and each.shape == first.shape for each in found]
+        return first if all(alike) and all((each == first).all() for each in found) else None
+
+    def _is_for_all(self, sizes: Iterable[Any]) -> bool:
+        """Whether they are not those of one iteration."""
+        asked = {each.value for size in sizes for each in symbolic_sizes.sources(size)}
+        return self._inside.isdisjoint(asked)
 
     def _look_at_loop(self, instr: Instr) -> None:
         detail: Loop = instr.detail
@@ -160,6 +197,12 @@ class Known:
         ):
             self._shapes[variable] = self._filled(variable, self.shape(start))
             self._numbers[variable] = self.numbers(start) if after == variable else None
+        running = {each for part in instr.body for each in instrs(part.code)} - self._running
+        self._running |= running
+        self._settle(instr, detail)
+        self._running -= running
+
+    def _settle(self, instr: Instr, detail: Loop) -> None:
         for number in range(_MOST_ROUNDS + 1):
             for part in instr.body:
                 self._look(part.code)
@@ -178,6 +221,11 @@ class Known:
             self._shapes[variable] = self._filled(variable, None)
         for part in instr.body:
             self._look(part.code)
+
+
+def _made_inside(code: Iterable[Instr]) -> set[int]:
+    """Values of branches and loops."""
+    return {value for instr in code if instr.what in (BRANCH, LOOP) for value in instr.outputs}
 
 
 def _has_a_shape(tensor: Tensor) -> bool:
@@ -307,9 +355,9 @@ class _Resolving:
     def _quickly(self, value: int, path: Path) -> int:
         """What has the same numbers, and is there before; the value itself if nothing is."""
         maker, numbers = self._maker.get(value), self._known.numbers(value)
-        if numbers is None or maker is None or maker.effects or maker.what != NODE:
+        if numbers is None or maker is None or maker.what != NODE:
             return value
-        if maker.op.type not in size_rules.names():
+        if maker.effects and maker.op.type not in size_rules.GETS:
             return value
         sizes = numbers.reshape(-1).tolist()
         kind = self._values.tensor(value)._dtype._base

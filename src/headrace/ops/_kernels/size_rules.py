@@ -303,6 +303,18 @@ def _one_hot(node: Node) -> Sizes | None:
     return (*shape[:at], depth.reshape(-1)[0], *shape[at:])
 
 
+def _cut(node: Node) -> Partly | None:
+    """What is taken to the end, from the beginning, is all."""
+    shape, begin, wanted = node.shapes[0], node.vector(1), node.vector(2)
+    if wanted is None or shape is None or len(shape) != len(wanted):
+        return None
+    first = begin if begin is not None else [None] * len(shape)
+    return [
+        size if size != -1 else (whole if at == 0 else None)
+        for whole, at, size in zip(shape, first, wanted, strict=True)
+    ]
+
+
 _SHAPES: Final[dict[str, ShapeRule]] = {
     "ArgMax": _without_axis,
     "ArgMin": _without_axis,
@@ -334,8 +346,10 @@ _SHAPES: Final[dict[str, ShapeRule]] = {
     "Reshape": _reshaped,
     "Select": _like_both,
     "SelectV2": _broadcast_all,
+    "Slice": _cut,
     "Softmax": _like_first,
     "Squeeze": _squeezed,
+    "StackPushV2": lambda node: node.shapes[1],
     "StridedSlice": _sliced,
     "StridedSliceGrad": _said(0),
     "Tile": _tiled,
@@ -408,6 +422,27 @@ def gives_first(node: Node, made: Sizes | None) -> bool:
 
 _OF_SHAPE_ALONE: Final = frozenset(("BroadcastTo", "Reshape", "Squeeze", "Tile"))
 """What gives the elements as they are, if the shape is the same."""
+
+
+# -- stores ----------------------------------------------------------------------------------------------------------
+
+STORES: Final = frozenset(("StackV2", "TensorArrayV3"))
+"""What makes them, and gives their handle first; others take it first."""
+STORES_OF_GRADIENTS: Final = frozenset(("TensorArrayGradV3",))
+"""What makes that of another one."""
+PUTS: Final = {
+    "StackPushV2": (1, False),
+    "TensorArrayScatterV3": (2, True),
+    "TensorArrayWriteV3": (2, False),
+}
+"""Which input is put there, and whether it is each of its rows."""
+GETS: Final = {
+    "StackPopV2": False,
+    "TensorArrayGatherV3": True,
+    "TensorArrayReadV3": False,
+}
+"""What gives values back, and whether they are rows of what it gives."""
+LOOKS: Final = frozenset(("StackCloseV2", "TensorArrayCloseV3", "TensorArraySizeV3"))
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -580,6 +615,23 @@ def _axes_of_stretch(node: Node) -> Sequence[Numbers | None]:
     return found
 
 
+def _offsets(node: Node) -> Sequence[Numbers | None]:
+    """Where parts begin that are joined along an axis."""
+    axis = node.known(0)
+    parts = [node.vector(place) for place in range(1, len(node.numbers))]
+    if axis is None or axis.ndim or not parts or not parts[0]:
+        return ()
+    at = int(axis) % len(parts[0])
+    begin: Size = 0
+    made: list[Numbers] = []
+    for part in parts:
+        if part is None or [*part[:at], *part[at + 1 :]] != [*parts[0][:at], *parts[0][at + 1 :]]:
+            return ()
+        made.append(array([begin if each == at else 0 for each in range(len(part))], (len(part),)))
+        begin = sizes.total(begin, part[at])
+    return made
+
+
 def _common(node: Node) -> Sequence[Numbers | None]:
     one, other = node.vector(0), node.vector(1)
     if one is None or other is None:
@@ -596,6 +648,7 @@ _NUMBERS: Final[dict[str, NumbersRule]] = {
     "BroadcastArgs": _common,
     "BroadcastGradientArgs": _axes_of_stretch,
     "Cast": lambda node: node.numbers[:1],
+    "ConcatOffset": _offsets,
     "ConcatV2": _moving(_ALL_BUT_LAST),
     "DynamicStitch": _stitched,
     "ExpandDims": _FIRST,
