@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.base.traits import CONST, DRAWS, MAY_WAIT, READS_VARIABLE
+from headrace.base.traits import CONST, DRAWS, MAY_WAIT, READS_VARIABLE, STORES
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.ops._portable.table import READ, ArrayKernel, StateKernel, array_kernels
@@ -167,6 +167,7 @@ class _Fusing:
         self._reads: set[int | None] = set()
         self._writes: set[int | None] = set()
         self._shapes: set[int] = set()
+        self._late_stores: set[int] = set()
         self._late_reads = False
         self._of_state = False
         self._where: Device = HOST
@@ -195,19 +196,38 @@ class _Fusing:
                 self._add(instr)
             else:
                 self._join(instr)
+        elif self._members and self._may_store_later(instr):
+            if depends or not self._late_stores.isdisjoint(instr.inputs[:1]):
+                self._come_later(instr)
+                self._late_stores.update(instr.inputs[:1])
+            else:
+                self._code.append(instr)
         elif _acts(instr) and not self._only_reads_others(instr, depends):
             if depends or self._late or self._reads or self._writes:
                 self._finish()
             self._code.append(instr)
         elif depends:
-            self._late.append(instr)
-            self._made_late.update(instr.outputs)
-            self._late_ops.update((instr.op, *instr.nodes))
-            self._late_reads = self._late_reads or any(True for _ in self._variables.seen_by(instr))
+            self._come_later(instr)
         else:
             if self._writes and not self._writes.isdisjoint(self._seen(instr)):
                 self._finish()
             self._code.append(instr)
+
+    def _come_later(self, instr: Instr) -> None:
+        self._late.append(instr)
+        self._made_late.update(instr.outputs)
+        self._late_ops.update((instr.op, *instr.nodes))
+        self._late_reads = self._late_reads or any(True for _ in self._variables.seen_by(instr))
+
+    def _may_store_later(self, instr: Instr) -> bool:
+        """Whether it only keeps a value, which may as well be done after a group of the host's."""
+        if any(self._facts.uses(value) for value in instr.outputs):
+            return False
+        if instr.what != NODE or instr.body or STORES not in instr.op.traits:
+            return False
+        if self._where is not HOST or self._device(instr) is not HOST or self._of_state:
+            return False
+        return instr.waiter < 0 and self._values.changing.isdisjoint(instr.inputs)
 
     def _join(self, instr: Instr) -> None:
         if self._device(instr) is not HOST or not self._members:

@@ -260,6 +260,7 @@ class _Resolving:
         self._ready: dict[Any, int] = {}
         self._given: dict[Instr, tuple[int, ...]] = {}
         self._gone: set[Instr] = set()
+        self._instead: dict[Operation, Operation | None] = {}  # of what is waited for
         self._loaded = [*step.loaded]
 
     def done(self) -> Step:
@@ -307,6 +308,9 @@ class _Resolving:
             if plain and self._hands_on(instr):
                 self._same[instr.outputs[0]] = given[0]
                 self._gone.add(instr)
+                if instr.op in self._awaited:
+                    maker = self._maker.get(given[0])
+                    self._instead[instr.op] = None if maker is None else maker.op
                 continue
             free = not instr.effects or DRAWS in instr.op.traits
             if plain and free and not self._is_known(instr):
@@ -339,7 +343,12 @@ class _Resolving:
         return True
 
     def _hands_on(self, instr: Instr) -> bool:
-        if not self._is_free(instr) or len(instr.outputs) != 1 or instr.outputs[0] in self._fixed:
+        if (
+            instr.effects
+            or instr.controls
+            or len(instr.outputs) != 1
+            or instr.outputs[0] in self._fixed
+        ):
             return False
         if not instr.inputs or instr.inputs[0] in self._values.changing:
             return False
@@ -460,9 +469,22 @@ class _Resolving:
                 instr = closed(instr.changed(body=bodies))
             elif instr in self._given:
                 instr = instr.changed(inputs=self._given[instr])
+            if instr.controls and not self._instead.keys().isdisjoint(instr.controls):
+                instr = instr.changed(controls=self._waited_for(instr.controls))
             code.append(instr)
         code += self._more.get((path, len(step.code)), ())
         return step.with_code(code, list(results))
+
+    def _waited_for(self, controls: Sequence[Operation]) -> list[Operation]:
+        """Who has made what others handed on."""
+        found: list[Operation] = []
+        for op in controls:
+            last: Operation | None = op
+            while last is not None and last in self._instead:
+                last = self._instead[last]
+            if last is not None:
+                found.append(last)
+        return found
 
 
 def _taken_by_flow(everything: Iterable[Instr]) -> AbstractSet[int]:
