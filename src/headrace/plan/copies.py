@@ -17,7 +17,19 @@ from typing import Any
 from headrace.base import dtypes
 from headrace.base.traits import OF_SHAPE
 from headrace.plan.devices import Placed, gives_here, kernel_of, value_on
-from headrace.plan.ir import BRANCH, COPY, FUSED, LOAD, LOOP, NODE, Instr, Step, Values, instrs
+from headrace.plan.ir import (
+    BRANCH,
+    COPY,
+    FUSED,
+    LOAD,
+    LOOP,
+    NODE,
+    SIZES,
+    Instr,
+    Step,
+    Values,
+    instrs,
+)
 from headrace.plan.nesting import Loop, Select, closed
 from headrace.plan.staged import KEEPS_ASIDE, kept
 from headrace.run.devices.device import HOST, Device
@@ -54,11 +66,12 @@ class _Where:
 
     def stays(self, instr: Instr, place: int) -> bool:
         """Whether what computes on a device wants an input in the host's memory."""
-        if instr.what == FUSED:  # in whose program they are constants, or variables
+        if instr.what == FUSED:  # whose program is made for them, or they are variables
             value = instr.inputs[place]
             tensor = self.values.tensors[value]
             is_handle = tensor is not None and tensor._dtype is dtypes.resource
-            return value in self.values.constants or place in instr.refers or is_handle
+            known = value in self.values.constants or place in instr.told
+            return known or place in instr.refers or is_handle
         if KEEPS_ASIDE & instr.op.traits:
             return not kept(instr.op, instr.op.inputs, self.device(instr))[place]
         kernel = kernel_of(instr.op)
@@ -76,6 +89,8 @@ class _Where:
 
 def asks_for_shapes(instr: Instr) -> bool:
     """Whether it looks at nothing but the shapes of its inputs."""
+    if instr.what == SIZES:
+        return True
     return instr.what == NODE and not instr.body and OF_SHAPE in instr.op.traits
 
 

@@ -8,6 +8,9 @@ Called by: plan.passes.  Threads: any.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
+from headrace.plan.copies import asks_for_shapes
 from headrace.plan.devices import array_kernel
 from headrace.plan.ir import AHEAD, BRANCH, LOOP, NODE, Instr, Step, instrs
 from headrace.plan.nesting import closed
@@ -16,14 +19,20 @@ from headrace.run.devices.device import HOST
 
 def draw_ahead(step: Step) -> Step:
     """The pass."""
-    if not any(_is_for_two(instr, step) for instr in instrs(step.code)):
+    told = {value for each in instrs(step.code) if asks_for_shapes(each) for value in each.outputs}
+    return _divided(step, told)
+
+
+def _divided(step: Step, told: AbstractSet[int]) -> Step:
+    """told: what is known of shapes before a group begins."""
+    if not any(_is_for_two(instr, step, told) for instr in instrs(step.code)):
         return step
     code: list[Instr] = []
     for instr in step.code:
         if instr.what in (BRANCH, LOOP):
-            bodies = tuple([draw_ahead(body) for body in instr.body])
+            bodies = tuple([_divided(body, told) for body in instr.body])
             instr = closed(instr.changed(body=bodies))
-        elif _is_for_two(instr, step):
+        elif _is_for_two(instr, step, told):
             taken = step.values.new(None)
             code.append(
                 Instr(
@@ -41,7 +50,7 @@ def draw_ahead(step: Step) -> Step:
     return step.with_code(code)
 
 
-def _is_for_two(instr: Instr, step: Step) -> bool:
+def _is_for_two(instr: Instr, step: Step, told: AbstractSet[int]) -> bool:
     """On the host it is one, unless it may be part of a group: there its kernel may have quicker numbers."""
     spec = instr.op.spec
     if instr.what != NODE or instr.body or instr.kernel is not None:
@@ -50,5 +59,5 @@ def _is_for_two(instr: Instr, step: Step) -> bool:
         return False
     if instr.op in step.request.placed:
         return True
-    known = all(value in step.values.constants for value in instr.inputs)
+    known = all(value in step.values.constants or value in told for value in instr.inputs)
     return step.request.fuses and known and HOST.compiles

@@ -5,6 +5,7 @@ Called by: plan.passes.  Threads: any.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from headrace.base.traits import CONST, CONTROL_FLOW, KEEPS_REFS
 from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.plan.binding import bound_kernel
-from headrace.plan.ir import Instr, Step
+from headrace.plan.ir import Instr, Step, Values
 
 LARGEST = 1 << 20  # elements; more would hold memory for a value that is soon made
 
@@ -26,18 +27,14 @@ def fold(step: Step) -> Step:
         if CONST in instr.op.traits:
             found: list[Any] | None = [const_array(instr.op)]
         elif optimize and instr.inputs and instr.inputs[0] in constants and not instr.controls:
-            found = _from_constants(instr, step)
+            found = from_constants(instr, step)
         else:
             found = None
         if found is None:
             code.append(instr)
             continue
         loaded.append((instr.op, instr.outputs))
-        for value, given in zip(instr.outputs, found, strict=True):
-            array = np.asarray(given).view()
-            if array.dtype != object:
-                array.flags.writeable = False
-            constants[value] = array
+        keep(instr, found, step.values)
     if not loaded:
         return step
     made = step.with_code(code)
@@ -45,7 +42,16 @@ def fold(step: Step) -> Step:
     return made
 
 
-def _from_constants(instr: Instr, step: Step) -> list[Any] | None:
+def keep(instr: Instr, found: Sequence[Any], values: Values) -> None:
+    """What an instruction gives is known from now on."""
+    for value, given in zip(instr.outputs, found, strict=True):
+        array = np.asarray(given).view()
+        if array.dtype != object:
+            array.flags.writeable = False
+        values.constants[value] = array
+
+
+def from_constants(instr: Instr, step: Step) -> list[Any] | None:
     """The outputs of a node if they follow from constants, else None.
 
     A kernel that fails is left to the step, which reports it.

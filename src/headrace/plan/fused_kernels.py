@@ -17,6 +17,7 @@ from headrace.base.dtypes import DType
 from headrace.ops._portable.table import ASSIGN, READ, ArrayKernel, StateKernel, check, tracing
 from headrace.plan.binding import bound_kernel
 from headrace.plan.devices import kernel_of
+from headrace.plan.ir import SIZES
 from headrace.plan.rules.group import Group
 from headrace.plan.variables import Variables
 from headrace.run.exec.fused import FusedKernel
@@ -48,8 +49,14 @@ def build(shapes: AbstractSet[int], group: Group) -> Kernel:
     group.shapes = shapes
     known = _known(group)
     wanted = [group.places[value] for value in group.outputs]
-    given = [place for place in range(len(group.inputs)) if place not in known]
-    fused = FusedKernel(partial(_traced, _parts(group), wanted, known, given), given, group.device)
+    told = sorted(group.instr.told)
+    given = [
+        place
+        for place in range(len(group.inputs))
+        if place not in known and place not in group.instr.told
+    ]
+    traced = partial(_traced, _parts(group), wanted, known, given, told)
+    fused = FusedKernel(traced, given, group.device, told)
     return _kernel(group, fused, [])
 
 
@@ -68,8 +75,9 @@ def build_updating(variables: Variables, shapes: AbstractSet[int], group: Group)
     given = [
         place
         for place in range(len(group.inputs))
-        if place not in known and place not in states.number
+        if place not in known and place not in states.number and place not in group.instr.told
     ]
+    told = sorted(group.instr.told)
     wanted = [group.places[value] for value in group.outputs]
     computed = [place for place in wanted if place not in states.number]
     traced = partial(
@@ -78,10 +86,11 @@ def build_updating(variables: Variables, shapes: AbstractSet[int], group: Group)
         computed,
         known,
         given,
+        told,
         states.number,
         len(group.inputs),
     )
-    fused = UpdatingKernel(traced, given, held, group.device)
+    fused = UpdatingKernel(traced, given, held, group.device, told)
     passed = [
         held[states.number[place]].place if place in states.number else -1 for place in wanted
     ]
@@ -97,7 +106,8 @@ class _States:
         place_of: dict[int, int] = {}
         roots: dict[int, int] = {}
         for place, value in enumerate(group.inputs):
-            is_handle = group.values.tensor(value)._dtype is dtypes.resource
+            tensor = group.values.tensors[value]
+            is_handle = tensor is not None and tensor._dtype is dtypes.resource
             if place in group.instr.refers or is_handle:
                 roots[place] = root = variables.of(value)
                 place_of.setdefault(root, place)
@@ -130,8 +140,10 @@ def _parts(group: Group) -> list[_Part]:
         single = outputs == 1 and member.op.spec.single_output
         if not group.shapes.isdisjoint(member.outputs):
             places = [(place, True) for place in group.inputs_of(member)]
-            host = bound_kernel(member.op, member.op.spec)
-            found.append(_Part(host, {}, places, outputs, single))
+            of_sizes = member.what == SIZES
+            host = member.kernel if of_sizes else bound_kernel(member.op, member.op.spec)
+            assert host is not None
+            found.append(_Part(host, {}, places, outputs, of_sizes or single))
             continue
         assert kernel is not None
         attrs = {name: member.op.attrs[name] for name in kernel.attrs if name in member.op.attrs}
@@ -171,10 +183,16 @@ def _traced(
     wanted: Sequence[int],
     known: Mapping[int, Any],
     given: Sequence[int],
+    told_at: Sequence[int],
     xp: Any,
     *arrays: Any,
+    told: Sequence[Any] = (),
 ) -> tuple[list[Any], Any]:
-    """The results of a group, and whether all holds that its kernels require; None if they require nothing."""
+    """The results of a group, and whether all holds that its kernels require; None if they require nothing.
+
+    told: numbers that stand at `told_at`.
+    """
+    known = {**known, **dict(zip(told_at, told, strict=True))}
     values = _Values(xp, known, dict(zip(given, arrays, strict=True)), {}, [])
     holds = values.run(parts, len(given) + len(known))
     return [values[place] for place in wanted], holds
@@ -185,16 +203,20 @@ def _traced_updates(
     wanted: Sequence[int],
     known: Mapping[int, Any],
     given: Sequence[int],
+    told_at: Sequence[int],
     states: Mapping[int, int],
     inputs: int,
     xp: Any,
     changed: Sequence[Any],
     others: Sequence[Any],
+    told: Sequence[Any] = (),
 ) -> tuple[list[Any], list[Any], Any]:
     """What variables become, results, and whether all holds that its kernels require: else no variable changes.
 
     states: the number of the variable at each place that stands for one.  inputs: how many there are of the group.
+    told: as of `_traced`.
     """
+    known = {**known, **dict(zip(told_at, told, strict=True))}
     read = len(others) - len(given)
     before = [*changed, *others[:read]]
     arrays = dict(zip(given, others[read:], strict=True))

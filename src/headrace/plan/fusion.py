@@ -15,21 +15,21 @@ import hashlib
 import importlib.util
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache, partial
 from typing import Any, Final
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.base.traits import CONST, DRAWS, MAY_WAIT, READS_VARIABLE
+from headrace.base.traits import CONST, DRAWS, MAY_WAIT, READS_VARIABLE, STORES
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.ops._portable.table import READ, ArrayKernel, StateKernel, array_kernels
 from headrace.plan.copies import asks_for_shapes
 from headrace.plan.devices import Placed, kernel_of
 from headrace.plan.fused_kernels import build, build_updating
-from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, Instr, Request, Step
+from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, Instr, Request, Step, instrs
 from headrace.plan.nesting import closed
 from headrace.plan.rules.group import Match, joined
 from headrace.plan.variables import Variables
@@ -106,17 +106,40 @@ def _is_plain(name: str, value: Any, texts: AbstractSet[str]) -> bool:
 
 def fuse(step: Step) -> Step:
     """The pass."""
-    return _fused(step, Variables(step))
+    return _fused(step, Variables(step), of_shapes(step))
 
 
-def _fused(step: Step, variables: Variables) -> Step:
+def of_shapes(step: Step) -> set[int]:
+    """Values, in branches and loops, too, that are numbers made of nothing but shapes."""
+    found: set[int] = set()
+    for instr in instrs(step.code):
+        if asks_for_shapes(instr) or _only_counts(instr, found, step.values.constants):
+            found.update(instr.outputs)
+    return found
+
+
+def _only_counts(instr: Instr, numbers: AbstractSet[int], constants: Mapping[int, Any]) -> bool:
+    """Whether it makes numbers of numbers, some of which are among these."""
+    spec = instr.op.spec
+    if instr.what != NODE or instr.body or instr.kernel is not None or instr.detail is not None:
+        return False
+    if spec is None or spec.kernel is None or spec.takes_ctx or not spec.foldable:
+        return False
+    if instr.effects or numbers.isdisjoint(instr.inputs):
+        return False
+    return all(map(_is_like_a_shape, instr.op.outputs)) and all(
+        value in numbers or value in constants for value in instr.inputs
+    )
+
+
+def _fused(step: Step, variables: Variables, numbers: AbstractSet[int]) -> Step:
     code = []
     for instr in step.code:
         if instr.what in (BRANCH, LOOP):
-            bodies = tuple([_fused(body, variables) for body in instr.body])
+            bodies = tuple([_fused(body, variables, numbers) for body in instr.body])
             instr = closed(instr.changed(body=bodies))
         code.append(instr)
-    return _Fusing(step.with_code(code), variables).done()
+    return _Fusing(step.with_code(code), variables, numbers).done()
 
 
 class _Fusing:
@@ -124,12 +147,13 @@ class _Fusing:
 
     reads, writes: variables that members read and change, as `Variables.of` has them; None: one of which nobody knows
     which.  shapes: values that follow from the shapes of what members give, which is known when the program is made.
-    where: the device of all.
+    numbers: values of the step that are made of shapes: where members do not make them, a program is made for what they
+    are.  where: the device of all.
     """
 
-    def __init__(self, step: Step, variables: Variables) -> None:
+    def __init__(self, step: Step, variables: Variables, numbers: AbstractSet[int]) -> None:
         self._step, self._facts = step, step.facts
-        self._values, self._variables = step.values, variables
+        self._values, self._variables, self._numbers = step.values, variables, numbers
         self._code: list[Instr] = []
         self._begin()
 
@@ -143,6 +167,7 @@ class _Fusing:
         self._reads: set[int | None] = set()
         self._writes: set[int | None] = set()
         self._shapes: set[int] = set()
+        self._late_stores: set[int] = set()
         self._late_reads = False
         self._of_state = False
         self._where: Device = HOST
@@ -171,19 +196,38 @@ class _Fusing:
                 self._add(instr)
             else:
                 self._join(instr)
+        elif self._members and self._may_store_later(instr):
+            if depends or not self._late_stores.isdisjoint(instr.inputs[:1]):
+                self._come_later(instr)
+                self._late_stores.update(instr.inputs[:1])
+            else:
+                self._code.append(instr)
         elif _acts(instr) and not self._only_reads_others(instr, depends):
             if depends or self._late or self._reads or self._writes:
                 self._finish()
             self._code.append(instr)
         elif depends:
-            self._late.append(instr)
-            self._made_late.update(instr.outputs)
-            self._late_ops.update((instr.op, *instr.nodes))
-            self._late_reads = self._late_reads or any(True for _ in self._variables.seen_by(instr))
+            self._come_later(instr)
         else:
             if self._writes and not self._writes.isdisjoint(self._seen(instr)):
                 self._finish()
             self._code.append(instr)
+
+    def _come_later(self, instr: Instr) -> None:
+        self._late.append(instr)
+        self._made_late.update(instr.outputs)
+        self._late_ops.update((instr.op, *instr.nodes))
+        self._late_reads = self._late_reads or any(True for _ in self._variables.seen_by(instr))
+
+    def _may_store_later(self, instr: Instr) -> bool:
+        """Whether it only keeps a value, which may as well be done after a group of the host's."""
+        if any(self._facts.uses(value) for value in instr.outputs):
+            return False
+        if instr.what != NODE or instr.body or STORES not in instr.op.traits:
+            return False
+        if self._where is not HOST or self._device(instr) is not HOST or self._of_state:
+            return False
+        return instr.waiter < 0 and self._values.changing.isdisjoint(instr.inputs)
 
     def _join(self, instr: Instr) -> None:
         if self._device(instr) is not HOST or not self._members:
@@ -263,9 +307,11 @@ class _Fusing:
             self._end()
 
     def _group(self, members: Sequence[Instr], kept: Sequence[int]) -> Instr:
+        told = self._told(members)
         if not self._of_state:
             match = Match(members, partial(build, self._shapes), kept)
-            return joined(FUSED, match, self._step)
+            made = joined(FUSED, match, self._step)
+            return made.changed(told=_places_of(told, made))
         references = {
             value
             for member in members
@@ -273,7 +319,28 @@ class _Fusing:
             if value in self._values.references and self._variables.lives_on(value) is self._where
         }
         match = Match(members, partial(build_updating, self._variables, self._shapes), kept)
-        return joined(FUSED, match, self._step, references)
+        made = joined(FUSED, match, self._step, references)
+        return made.changed(told=_places_of(told, made))
+
+    def _told(self, members: Sequence[Instr]) -> set[int]:
+        """Numbers that come from outside, and have to be known when the program is made."""
+        found = set[int]()
+        for member in members:
+            if asks_for_shapes(member):
+                continue
+            kernel, count = kernel_of(member.op), len(member.inputs)
+            counts = not self._shapes.isdisjoint(member.outputs)
+            for place, value in enumerate(member.inputs):
+                here = counts or (kernel is not None and kernel.on_host(place, count))
+                if here and self._is_told(value):
+                    found.add(value)
+        return found
+
+    def _is_told(self, value: int) -> bool:
+        return value in self._numbers and value not in self._made and not self._is_known(value)
+
+    def _is_known(self, value: int) -> bool:
+        return value in self._values.constants or value in self._shapes
 
     # -- what may be in it ----------------------------------------------------------------------------------------
 
@@ -301,28 +368,23 @@ class _Fusing:
         if kernel.passes and not values.references.isdisjoint(instr.outputs):
             return False
         return all(
-            value in values.constants or value in self._shapes
+            self._is_known(value) or self._is_told(value)
             for place, value in enumerate(instr.inputs)
             if kernel.on_host(place, len(instr.inputs))
         )
 
     def _follows_from_shapes(self, instr: Instr) -> bool:
-        """Whether it is computed when the program is made, for a group that is on a device."""
-        op, spec = instr.op, instr.op.spec
-        if not self._members or self._where is HOST or instr.after != self._members[0].after:
-            return False
-        if instr.what != NODE or instr.body or instr.kernel is not None or instr.detail is not None:
+        """Whether it is computed when the program is made."""
+        if not self._members or instr.after != self._members[0].after:
             return False
         if asks_for_shapes(instr):
+            if self._where is HOST:
+                return not self._made.isdisjoint(instr.inputs)
             return self._made.issuperset(instr.inputs)
-        if spec is None or spec.kernel is None or spec.takes_ctx or not spec.foldable:
+        if self._shapes.isdisjoint(instr.inputs):
             return False
-        if instr.effects or self._shapes.isdisjoint(instr.inputs):
-            return False
-        constants = self._values.constants
-        return all(map(_is_like_a_shape, op.outputs)) and all(
-            value in self._shapes or value in constants for value in instr.inputs
-        )
+        told = {value for value in instr.inputs if self._is_told(value)}
+        return _only_counts(instr, self._shapes | told, self._values.constants)
 
     def _fits_of_state(self, instr: Instr, kernel: StateKernel) -> bool:
         device, variables = self._device(instr), instr.inputs[: kernel.variables]
@@ -378,6 +440,10 @@ class _Fusing:
 
     def _device(self, instr: Instr) -> Device:
         return self._step.request.placed.get(instr.op, HOST)
+
+
+def _places_of(values: AbstractSet[int], instr: Instr) -> frozenset[int]:
+    return frozenset([place for place, value in enumerate(instr.inputs) if value in values])
 
 
 def _acts(instr: Instr) -> bool:

@@ -44,6 +44,8 @@ COPY: Final = "copy"
 """from one device to another"""
 AHEAD: Final = "ahead"
 """what a node takes of the runtime, which computes elsewhere or later (`plan.draws`)"""
+SIZES: Final = "sizes"
+"""numbers that follow from the shapes of its inputs, and are the host's (`plan.sizes`)"""
 DECIDE: Final = "decide"
 """truths, Merges and what else branches need"""
 
@@ -59,7 +61,7 @@ class Instr:
     what: `NODE` or the name of its rule, or what else it is; `kernel` is known from the pass `kernels` on, but for what
     is no node.  body: nested steps; a group's is its nodes one by one.  over: an input whose memory takes the result.
     refers: which inputs, by place, a group wants as references.  detail: what its kind knows beside (`plan.nesting`,
-    `plan.rules`).
+    `plan.rules`).  told: which inputs, by place, are numbers of the host's that a program of XLA's is made for.
     """
 
     op: Operation
@@ -77,6 +79,7 @@ class Instr:
     over: int = -1
     refers: frozenset[int] = NOTHING
     detail: Any = None
+    told: frozenset[int] = NOTHING
 
     def changed(self, **fields: Any) -> Instr:
         """A copy with other fields."""
@@ -96,6 +99,7 @@ class Instr:
             self.over,
             self.refers,
             self.detail,
+            self.told,
         )
         for name, value in fields.items():
             setattr(copy, name, value)

@@ -21,7 +21,7 @@ import numpy as np
 from headrace.base import dtypes
 from headrace.base.traits import LIKE_FIRST, OF_SHAPE, SNAPSHOTS, TAKES_REFS
 from headrace.graph.tensor import Tensor
-from headrace.plan.ir import BRANCH, LOOP, NODE, SHAPES, Facts, Instr, Step
+from headrace.plan.ir import BRANCH, LOOP, NODE, SHAPES, SIZES, Facts, Instr, Step
 from headrace.plan.nesting import closed
 from headrace.plan.rules.elementwise import works_by_elements
 from headrace.plan.rules.group import Group, Match, joined, replaced
@@ -47,7 +47,7 @@ def memoize_in_loops(step: Step) -> Step:
 
 def memoize_shapes(step: Step) -> Step:
     """A group for each value that follows from shapes and that something else wants."""
-    if not any(OF_SHAPE in instr.op.traits for instr in step.code):
+    if not any(OF_SHAPE in instr.op.traits or instr.what == SIZES for instr in step.code):
         return step
     step = _looking_further(step)
     values, facts = step.values, step.facts
@@ -57,6 +57,9 @@ def memoize_shapes(step: Step) -> Step:
     for instr in step.code:
         makers = [facts.maker(value) for value in instr.inputs]
         known = [maker for maker in makers if maker is not None and maker in behind]
+        if instr.what == SIZES:
+            behind[instr], asked[instr] = {instr: None}, dict.fromkeys(instr.inputs)
+            continue
         if not _only_computes(instr):
             pass
         elif OF_SHAPE in instr.op.traits and _have_shapes(instr, step):
@@ -77,9 +80,10 @@ def memoize_shapes(step: Step) -> Step:
     groups = [
         joined(SHAPES, Match(behind[instr], _memoized(tuple(asked[instr]))), step)
         for instr in behind
-        if instr in wanted
+        if instr in wanted and instr.what != SIZES  # which remembers by itself
     ]
-    return replaced(step, groups, behind.keys()) if behind else step
+    gone = {instr for instr in behind if instr.what != SIZES or instr not in wanted}
+    return replaced(step, groups, gone) if behind else step
 
 
 def _looking_further(step: Step) -> Step:
@@ -89,7 +93,7 @@ def _looking_further(step: Step) -> Step:
     facts, passed = step.facts, dict[Instr, None]()
     code = []
     for instr in step.code:
-        if OF_SHAPE in instr.op.traits:
+        if OF_SHAPE in instr.op.traits and instr.what == NODE:
             inputs = tuple([_alike_earlier(value, instr, facts, passed) for value in instr.inputs])
             if inputs != instr.inputs:
                 instr = instr.changed(inputs=inputs)

@@ -32,6 +32,7 @@ from headrace.plan.rules.loop_stacks import drop_stacked_shapes
 from headrace.plan.rules.loop_sums import sum_beside
 from headrace.plan.rules.table import RULES
 from headrace.plan.scheduling import load, poll, schedule
+from headrace.plan.sizes import resolve
 
 
 class Kind(NamedTuple):
@@ -119,13 +120,14 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("fold", fold, invariants.check_values, _always),
     Pass("nest", nest, invariants.check_nested, _nests),
     Pass("merge outside", merge, invariants.check_values, _outside),
+    Pass("sizes", resolve, invariants.check_values, _improved),
     Pass("stacks", drop_stacked_shapes, invariants.check_values, _outside),
     Pass("idle", leave_idle, invariants.check_values, _improved),
-    Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
     Pass("draws", draw_ahead, invariants.check_values, _draws_elsewhere),
     Pass("fuse", fuse, invariants.check_groups, _fuses),
+    Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("sums", sum_beside, invariants.check_groups, _nests_together),
     Pass("factors", turn_factors, invariants.check_groups, _nests_together),
     *[

@@ -32,6 +32,7 @@ from headrace.plan.ir import (
     NOTHING,
     RELEASE,
     SHAPES,
+    SIZES,
     STEP,
     Facts,
     Instr,
@@ -44,7 +45,7 @@ UNSTRETCHED: Final = "unstretched-pairs"
 ROW_VIEWS: Final = "row-views"
 """Groups that give a part of what they get."""
 _NOT_FRESH = frozenset(
-    (LOAD, AHEAD, DECIDE, BRANCH, LOOP, SHAPES, FUSED, UNSTRETCHED, ROW_VIEWS)
+    (LOAD, AHEAD, DECIDE, BRANCH, LOOP, SHAPES, SIZES, FUSED, UNSTRETCHED, ROW_VIEWS)
 )  # values of shapes are remembered
 _OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
 

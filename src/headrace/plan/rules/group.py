@@ -17,7 +17,7 @@ from headrace.plan import check
 from headrace.plan.binding import bound_kernel, wants_reference
 from headrace.plan.devices import kernel_apart_from
 from headrace.plan.infos import Infos
-from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, NOTHING, Facts, Instr, Step, Values
+from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, NOTHING, SIZES, Facts, Instr, Step, Values
 from headrace.plan.nesting import closed
 from headrace.run.devices.device import HOST
 from headrace.run.exec.instructions import CALL, MANY, Instruction, Kernel, dereference, in_context
@@ -111,7 +111,8 @@ class Group:
     def _instruction(self, member: Instr, register: dict[int, int]) -> Instruction:
         kernel = None
         if self.device is not HOST and self.shapes.isdisjoint(member.outputs):
-            kernel = kernel_apart_from(member, self.device, self.values, self.shapes)
+            told = {self.inputs[place] for place in self.instr.told}
+            kernel = kernel_apart_from(member, self.device, self.values, self.shapes | told)
         made = _instruction(member, register, self._infos(member.op), kernel)
         if self.device is HOST and self.instr.what == FUSED:
             made.kernel = _dereferencing(made.kernel, member, self.values)
@@ -164,6 +165,10 @@ def _instruction(
     op = member.op
     assert op.spec is not None
     single = op.spec.single_output
+    if member.what == SIZES:
+        assert member.kernel is not None
+        places = [register[value] for value in member.inputs]
+        return Instruction(member.kernel, tuple(places), (register[member.outputs[0]],), node, CALL)
     elsewhere = kernel is not None
     kernel = kernel or bound_kernel(op, op.spec)
     inputs = tuple([register[value] for value in member.inputs])

@@ -182,7 +182,7 @@ def _stages_of(group: Group) -> list[list[Instr]]:
         while True:
             inputs = stage[0].inputs[:1] if stage[0] is norm else stage[0].inputs
             made = [makers[value] for value in inputs if value in makers]
-            if not made or made[0].op.type in _AFTER:
+            if not made or any(each.op.type in _AFTER for each in made):
                 break
             stage.insert(0, made[0])
         after = [each for each in group.members if each.op.type in _AFTER]
@@ -229,7 +229,8 @@ class _Stage:
         self._epsilon = norm.op.attrs["epsilon"]
         self._given = group.inputs_of(norm)
         self._norm = [places[value] for value in norm.outputs]
-        inside = {value for member in group.members for value in member.outputs}
+        linking = (each for each in group.members if each.op.type in _AFTER)
+        inside = {value for member in linking for value in member.outputs}
         begins = before[0].inputs if before else norm.inputs[:1]
         linked = next((value for value in begins if value in inside), None)
         self._changes = Changes(group, before, linked) if before else None

@@ -10,6 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -28,16 +29,22 @@ Like = tuple[tuple[int, ...], Any]
 
 class FusedKernel:
     """function: (array namespace, arrays…) -> (results, whether they hold; None: they do).  given: which it takes.
-    device: where the arrays are.
+    device: where the arrays are.  told: which values it takes as `told`, a list of numbers of the host's: for others it
+    is compiled anew.
 
     fell_back: how often it was not ready, or what it requires did not hold.  on_hopeless: called when it keeps meeting
     other shapes.
     """
 
     def __init__(
-        self, function: Callable[..., Any], given: Sequence[int], device: Device = HOST
+        self,
+        function: Callable[..., Any],
+        given: Sequence[int],
+        device: Device = HOST,
+        told: Sequence[int] = (),
     ) -> None:
         self._function, self._given, self._device = function, tuple(given), device
+        self._told = tuple(told)
         self._forms: dict[Any, Callable[..., Any] | None] = {}
         self.fell_back = 0
         self.on_hopeless: Callable[[], object] = lambda: None
@@ -50,21 +57,25 @@ class FusedKernel:
         return found
 
     def _run(self, values: Sequence[Any]) -> list[Any] | None:
+        told = [values[place] for place in self._told]
         if len(self._given) != len(values):
             values = [values[place] for place in self._given]
-        form = self._ready(tuple([value.shape for value in values]), values)
+        form = self._ready(tuple([value.shape for value in values]), values, told)
         return None if form is None else form(values)
 
-    def _ready(self, shapes: Any, values: Sequence[Any]) -> Callable[..., Any] | None:
-        """What is compiled for such shapes; None if it is not yet, or never will be."""
-        form = self._forms.get(shapes)
+    def _ready(
+        self, shapes: Any, values: Sequence[Any], told: Sequence[Any]
+    ) -> Callable[..., Any] | None:
+        """What is compiled for such shapes and numbers; None if it is not yet, or never will be."""
+        like = (shapes, *[each.tobytes() for each in told]) if told else shapes
+        form = self._forms.get(like)
         if form is None:
             if self.hopeless:
                 self.on_hopeless()
-            elif shapes not in self._forms:
-                self._forms[shapes] = None
+            elif like not in self._forms:
+                self._forms[like] = None
                 likes = [(tuple(value.shape), value.dtype) for value in values]
-                compiler.submit(lambda: self._compile(shapes, likes))
+                compiler.submit(lambda: self._compile(like, likes, told))
         return form
 
     @property
@@ -72,9 +83,9 @@ class FusedKernel:
         """Whether it keeps meeting other shapes."""
         return len(self._forms) >= MOST_FORMS
 
-    def _compile(self, shapes: Any, likes: Sequence[Like]) -> None:
+    def _compile(self, like: Any, likes: Sequence[Like], told: Sequence[Any]) -> None:
         try:
-            form = self._made(likes)
+            form = self._made(likes, told)
         except Exception as error:  # of tracing, or of XLA's: the nodes run one by one
             import logging  # which few processes need for this
 
@@ -82,14 +93,17 @@ class FusedKernel:
                 "a group of nodes is not compiled: %s: %s", type(error).__name__, error
             )
             return
-        self._forms[shapes] = form
+        self._forms[like] = form
 
-    def _made(self, likes: Sequence[Like]) -> Callable[..., Any]:
+    def _function_for(self, told: Sequence[Any]) -> Callable[..., Any]:
+        return partial(self._function, told=told) if told else self._function
+
+    def _made(self, likes: Sequence[Like], told: Sequence[Any]) -> Callable[..., Any]:
         """It compiled, which it is when it runs for the first time."""
         from headrace.run.devices import xla  # where there is JAX
 
         compiled = xla.compiled if self._device is HOST else self._device.compiled
-        form = compiled(self._function)
+        form = compiled(self._function_for(told))
         form(self._like(likes))
         return form
 

@@ -43,8 +43,9 @@ class UpdatingKernel(FusedKernel):
         given: Sequence[int],
         held: Sequence[Held],
         device: Device = HOST,
+        told: Sequence[int] = (),
     ) -> None:
-        super().__init__(function, given, device)
+        super().__init__(function, given, device, told)
         self._held = held
         self._changed = [each for each in held if each.changes]
 
@@ -56,7 +57,7 @@ class UpdatingKernel(FusedKernel):
         if any(each is None for each in arrays) or len({*map(id, variables)}) < len(variables):
             return None
         shapes = tuple([tuple(value.shape) for value in (*arrays, *given)])
-        form = self._ready(shapes, [*arrays, *given])
+        form = self._ready(shapes, [*arrays, *given], [values[place] for place in self._told])
         if form is None:
             return None
         exchange = self._exchanged_here if self._device is HOST else self._exchanged_there
@@ -66,12 +67,12 @@ class UpdatingKernel(FusedKernel):
         found, holds = exchanged
         return list(found) if holds is None or bool(holds) else None
 
-    def _made(self, likes: Sequence[Like]) -> Callable[..., Any]:
+    def _made(self, likes: Sequence[Like], told: Sequence[Any]) -> Callable[..., Any]:
         """See `FusedKernel`."""
         from headrace.run.devices import xla  # where there is JAX
 
         updating = xla.updating if self._device is HOST else self._device.updating
-        form, arrays = updating(self._function), self._like(likes)
+        form, arrays = updating(self._function_for(told)), self._like(likes)
         form(arrays[: len(self._changed)], arrays[len(self._changed) :])
         return form
 
