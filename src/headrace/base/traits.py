@@ -171,6 +171,10 @@ DRAWS = Trait(
     "DRAWS",
     "draws numbers at random: whether it runs before or after other nodes with effects does not matter",
 )
+DRAWS_BY_SHAPE = Trait(
+    "DRAWS_BY_SHAPE",
+    "how many numbers it draws follows from shapes and counts: what they are of may be on whichever device",
+)
 STAGES = Trait(
     "STAGES",
     "a staging area's: on whichever device, where the values are that were put aside; keys and indices are the host's",

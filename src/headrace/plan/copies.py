@@ -15,9 +15,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from headrace.base import dtypes
-from headrace.base.traits import OF_SHAPE
+from headrace.base.traits import DRAWS_BY_SHAPE, OF_SHAPE
 from headrace.plan.devices import Placed, gives_here, kernel_of, value_on
-from headrace.plan.ir import BRANCH, COPY, FUSED, LOAD, LOOP, NODE, Instr, Step, Values, instrs
+from headrace.plan.ir import (
+    AHEAD,
+    BRANCH,
+    COPY,
+    FUSED,
+    LOAD,
+    LOOP,
+    NODE,
+    Instr,
+    Step,
+    Values,
+    instrs,
+)
 from headrace.plan.nesting import Loop, Select, closed
 from headrace.plan.staged import KEEPS_ASIDE, kept
 from headrace.run.devices.device import HOST, Device
@@ -76,6 +88,8 @@ class _Where:
 
 def asks_for_shapes(instr: Instr) -> bool:
     """Whether it looks at nothing but the shapes of its inputs."""
+    if instr.what == AHEAD:
+        return DRAWS_BY_SHAPE in instr.op.traits
     return instr.what == NODE and not instr.body and OF_SHAPE in instr.op.traits
 
 

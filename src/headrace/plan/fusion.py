@@ -294,17 +294,20 @@ class _Fusing:
             return False
         if isinstance(kernel, StateKernel):
             return self._fits_of_state(instr, kernel)
-        if kernel.alone and self._device(instr) is HOST:
+        if kernel.at_once or (kernel.alone and self._device(instr) is HOST):
             return False
         if not _numeric((*op.inputs, *op.outputs)):
             return False
         if kernel.passes and not values.references.isdisjoint(instr.outputs):
             return False
-        return all(
-            value in values.constants or value in self._shapes
-            for place, value in enumerate(instr.inputs)
-            if kernel.on_host(place, len(instr.inputs))
+        count = len(instr.inputs)
+        return self._are_known(
+            [value for at, value in enumerate(instr.inputs) if kernel.on_host(at, count)]
         )
+
+    def _are_known(self, given: Iterable[int]) -> bool:
+        """Whether values are known when the program is made."""
+        return all(value in self._values.constants or value in self._shapes for value in given)
 
     def _follows_from_shapes(self, instr: Instr) -> bool:
         """Whether it is computed when the program is made, for a group that is on a device."""
@@ -331,7 +334,7 @@ class _Fusing:
         if len({*map(self._variables.of, variables)}) < kernel.variables:
             return False
         tensors = [each for each in (*instr.op.inputs, *instr.op.outputs) if not _is_handle(each)]
-        if not _numeric(tensors):
+        if not _numeric(tensors) or not self._are_known([instr.inputs[at] for at in kernel.host]):
             return False
         if device is not HOST:
             return True

@@ -35,6 +35,9 @@ _FILES: Final = (
     "images",
     "recurrent",
     "drawing",
+    "counting",
+    "sparse",
+    "parts",
     "of_jax",
     "state",
     "rows_of_state",
@@ -50,7 +53,8 @@ class ArrayKernel:
     for floating point numbers alone; others are computed on the host.  alone: it is no part of the programs that XLA
     makes of steps for processors, where NumPy's is quicker.  attrs: those that it takes, where its parameters do not
     say so.  with_jax: what stands in for it where `xp` is jax.numpy.  passes: it computes nothing, so that references,
-    and what is with the host anyway, are the host's to pass on.
+    and what is with the host anyway, are the host's to pass on.  at_once: how much it gives depends on values, so that it
+    is no part of a program of XLA's.
     """
 
     def __init__(
@@ -62,12 +66,14 @@ class ArrayKernel:
         attrs: Sequence[str],
         passes: bool = False,
         halves: bool = False,
+        at_once: bool = False,
     ) -> None:
         self.function = function
         self.halves = halves
+        self.at_once = at_once
         self.host = frozenset(host)
         self.reals = reals
-        self.alone = alone or passes
+        self.alone = alone or passes or at_once
         self.passes = passes
         self._attrs = tuple(attrs)
         self.with_jax: Callable[..., Any] | None = None
@@ -104,18 +110,21 @@ class StateKernel:
 
     does: READ, a function of (xp, the variable's value, other inputs…) that gives what is read; ASSIGN, one of (xp,
     value) that gives what the variable becomes; UPDATE, one of (xp, values…, other inputs…) that gives their next
-    values.  Keyword-only parameters are attrs.  variables: how many there are.
+    values.  Keyword-only parameters are attrs.  variables: how many there are.  host: see `ArrayKernel`; such a kernel is
+    compiled only where those inputs are known.
     """
 
     reals = False
 
-    def __init__(self, function: Callable[..., Any], does: str, variables: int) -> None:
+    def __init__(
+        self, function: Callable[..., Any], does: str, variables: int, host: Iterable[int] = ()
+    ) -> None:
         self.function, self.does, self.variables = function, does, variables
-        self.host = frozenset(range(variables))
+        self.host = frozenset(host)
 
     def on_host(self, place: int, count: int) -> bool:
         """See `ArrayKernel`: variables are passed as they are."""
-        return place < self.variables
+        return place < self.variables or place in self.host
 
     def stays(self, place: int) -> bool:
         """See `ArrayKernel`: a reference is passed on."""
@@ -191,6 +200,7 @@ def arrays(
     attrs: Sequence[str] = (),
     passes: bool = False,
     halves: bool = False,
+    at_once: bool = False,
 ) -> Callable[[F], F]:
     """Decorator: the array kernel of ops; see `ArrayKernel`.  alike: of inputs of one shape alone."""
 
@@ -198,7 +208,7 @@ def arrays(
         kernel = _of_alike(function) if alike else function
         for name in names:
             assert name not in _kernels, f"op {name} has two array kernels"
-            _kernels[name] = ArrayKernel(kernel, host, reals, alone, attrs, passes, halves)
+            _kernels[name] = ArrayKernel(kernel, host, reals, alone, attrs, passes, halves, at_once)
         return function
 
     return decorate
@@ -236,13 +246,15 @@ def _of_alike(function: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def of_state(*names: str, does: str, variables: int = 1) -> Callable[[F], F]:
+def of_state(
+    *names: str, does: str, variables: int = 1, host: Iterable[int] = ()
+) -> Callable[[F], F]:
     """Decorator: the state kernel of ops; see `StateKernel`."""
 
     def decorate(function: F) -> F:
         for name in names:
             assert name not in _of_state, f"op {name} has two state kernels"
-            _of_state[name] = StateKernel(function, does, variables)
+            _of_state[name] = StateKernel(function, does, variables, host)
         return function
 
     return decorate
