@@ -26,7 +26,16 @@ GPU = "/gpu:0"
 SOFT = tf.ConfigProto(allow_soft_placement=True)
 
 
-RUN_BY_PROGRAMS = {"diagonals", "images", "quantization", "recurrent", "segments"}
+RUN_BY_PROGRAMS = {
+    "counting",
+    "diagonals",
+    "images",
+    "parts",
+    "quantization",
+    "recurrent",
+    "segments",
+    "sparse",
+}
 """Files of kernels that test_programs.py runs here, and test_portable.py on another device."""
 
 

@@ -91,7 +91,7 @@ def _histogram(xp: Any, values: Any, value_range: Any, nbins: Any, *, dtype: Any
 
 
 def _is_nan(xp: Any, x: Any) -> Any:
-    return x != x  # noqa: PLR0124 - of whole numbers, too
+    return x != x
 
 
 @arrays("Bucketize")

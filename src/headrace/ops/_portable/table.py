@@ -53,8 +53,8 @@ class ArrayKernel:
     for floating point numbers alone; others are computed on the host.  alone: it is no part of the programs that XLA
     makes of steps for processors, where NumPy's is quicker.  attrs: those that it takes, where its parameters do not
     say so.  with_jax: what stands in for it where `xp` is jax.numpy.  passes: it computes nothing, so that references,
-    and what is with the host anyway, are the host's to pass on.  at_once: how much it gives depends on values, so that it
-    is no part of a program of XLA's.
+    and what is with the host anyway, are the host's to pass on.  at_once: how much it gives depends on values, so
+    that it is no part of a program of XLA's.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class StateKernel:
 
     does: READ, a function of (xp, the variable's value, other inputs…) that gives what is read; ASSIGN, one of (xp,
     value) that gives what the variable becomes; UPDATE, one of (xp, values…, other inputs…) that gives their next
-    values.  Keyword-only parameters are attrs.  variables: how many there are.  host: see `ArrayKernel`; such a kernel is
-    compiled only where those inputs are known.
+    values.  Keyword-only parameters are attrs.  variables: how many there are.  host: see `ArrayKernel`; such a kernel
+    is compiled only where those inputs are known.
     """
 
     reals = False

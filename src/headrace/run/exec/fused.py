@@ -40,6 +40,7 @@ class FusedKernel:
         self._function, self._given, self._device = function, tuple(given), device
         self._forms: dict[Any, Callable[..., Any] | None] = {}
         self.fell_back = 0
+        self._compiling: set[Any] = set()  # shapes
         self.on_hopeless: Callable[[], object] = lambda: None
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
@@ -63,9 +64,15 @@ class FusedKernel:
                 self.on_hopeless()
             elif shapes not in self._forms:
                 self._forms[shapes] = None
+                self._compiling.add(shapes)
                 likes = [(tuple(value.shape), value.dtype) for value in values]
                 compiler.submit(lambda: self._compile(shapes, likes))
         return form
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is being compiled for shapes that it has met."""
+        return bool(self._compiling)
 
     @property
     def hopeless(self) -> bool:
@@ -81,8 +88,10 @@ class FusedKernel:
             logging.getLogger("headrace").info(
                 "a group of nodes is not compiled: %s: %s", type(error).__name__, error
             )
-            return
-        self._forms[shapes] = form
+        else:
+            self._forms[shapes] = form
+        finally:
+            self._compiling.discard(shapes)
 
     def _made(self, likes: Sequence[Like]) -> Callable[..., Any]:
         """It compiled, which it is when it runs for the first time."""
