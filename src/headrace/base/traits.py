@@ -123,6 +123,20 @@ TAKES_GRADIENTS = Trait(
     "waits until an accumulator, its first input, has gradients enough, and takes what they make",
 )
 
+SIZED_BY_VALUES = Trait(
+    "SIZED_BY_VALUES",
+    "how much it gives depends on values, so that it is in no program of XLA's; a kernel for devices computes it alone",
+)
+ITERATES = Trait(
+    "ITERATES",
+    "goes on from one value to the next, as far as these say, as rejection and elimination do: a processor's work, for "
+    "which there is no kernel of arrays",
+)
+OF_COUNTS = Trait(
+    "OF_COUNTS", "computes sizes, places and counts, which are with the host, and so is this"
+)
+QUANTIZED = Trait("QUANTIZED", "of quantized integers, which the arrays of devices have not")
+
 # -- of its inputs and outputs ----------------------------------------------------------------------------------------
 
 OF_SHAPE = Trait("OF_SHAPE", "the outputs follow from the shapes of the inputs alone")

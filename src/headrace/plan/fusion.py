@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.base.traits import CONST, DRAWS, MAY_WAIT, READS_VARIABLE
+from headrace.base.traits import CONST, DRAWS, MAY_WAIT, READS_VARIABLE, SIZED_BY_VALUES
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.ops._portable.table import READ, ArrayKernel, StateKernel, array_kernels
@@ -294,7 +294,7 @@ class _Fusing:
             return False
         if isinstance(kernel, StateKernel):
             return self._fits_of_state(instr, kernel)
-        if kernel.at_once or (kernel.alone and self._device(instr) is HOST):
+        if SIZED_BY_VALUES in op.traits or (kernel.alone and self._device(instr) is HOST):
             return False
         if not _numeric((*op.inputs, *op.outputs)):
             return False

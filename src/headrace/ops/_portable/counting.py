@@ -194,7 +194,7 @@ def _line(xp: Any, start: Any, stop: Any, num: Any) -> Any:
 # -- as many as there are ---------------------------------------------------------------------------------------------
 
 
-@arrays("Where", at_once=True)
+@arrays("Where", alone=True)
 def _where(xp: Any, input: Any) -> Any:
     check(input.ndim > 0)
     found = xp.nonzero(input)
@@ -226,13 +226,13 @@ def _distinct(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     return xp.take(values, order), which, xp.take(counts, order)
 
 
-@arrays("Unique", at_once=True)
+@arrays("Unique", alone=True)
 def _unique(xp: Any, x: Any, *, out_idx: Any) -> tuple[Any, ...]:
     y, which, _ = _distinct(xp, x)
     return y, xp.astype(which, getattr(xp, out_idx.name))
 
 
-@arrays("UniqueWithCounts", at_once=True)
+@arrays("UniqueWithCounts", alone=True)
 def _unique_with_counts(xp: Any, x: Any, *, out_idx: Any) -> tuple[Any, ...]:
     y, which, counts = _distinct(xp, x)
     kind = getattr(xp, out_idx.name)

@@ -53,8 +53,7 @@ class ArrayKernel:
     for floating point numbers alone; others are computed on the host.  alone: it is no part of the programs that XLA
     makes of steps for processors, where NumPy's is quicker.  attrs: those that it takes, where its parameters do not
     say so.  with_jax: what stands in for it where `xp` is jax.numpy.  passes: it computes nothing, so that references,
-    and what is with the host anyway, are the host's to pass on.  at_once: how much it gives depends on values, so
-    that it is no part of a program of XLA's.
+    and what is with the host anyway, are the host's to pass on.
     """
 
     def __init__(
@@ -66,14 +65,12 @@ class ArrayKernel:
         attrs: Sequence[str],
         passes: bool = False,
         halves: bool = False,
-        at_once: bool = False,
     ) -> None:
         self.function = function
         self.halves = halves
-        self.at_once = at_once
         self.host = frozenset(host)
         self.reals = reals
-        self.alone = alone or passes or at_once
+        self.alone = alone or passes
         self.passes = passes
         self._attrs = tuple(attrs)
         self.with_jax: Callable[..., Any] | None = None
@@ -200,7 +197,6 @@ def arrays(
     attrs: Sequence[str] = (),
     passes: bool = False,
     halves: bool = False,
-    at_once: bool = False,
 ) -> Callable[[F], F]:
     """Decorator: the array kernel of ops; see `ArrayKernel`.  alike: of inputs of one shape alone."""
 
@@ -208,7 +204,7 @@ def arrays(
         kernel = _of_alike(function) if alike else function
         for name in names:
             assert name not in _kernels, f"op {name} has two array kernels"
-            _kernels[name] = ArrayKernel(kernel, host, reals, alone, attrs, passes, halves, at_once)
+            _kernels[name] = ArrayKernel(kernel, host, reals, alone, attrs, passes, halves)
         return function
 
     return decorate

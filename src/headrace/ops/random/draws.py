@@ -17,7 +17,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
-from headrace.base.traits import DRAWS, DRAWS_BY_SHAPE, STATEFUL
+from headrace.base.traits import DRAWS, DRAWS_BY_SHAPE, ITERATES, NONE, STATEFUL, Traits
 from headrace.graph.convert import convert
 from headrace.graph.names import get_seed, name_scope, set_random_seed
 from headrace.graph.registry import OpSpec, op
@@ -60,7 +60,7 @@ def _from_shape(c: ShapeContext) -> Shape:
     return c.shape_value("shape")
 
 
-def _filler(name: str, fill: Any, says: str) -> OpSpec:
+def _filler(name: str, fill: Any, says: str, traits: Traits = NONE) -> OpSpec:
     def kernel(
         ctx: KernelContext,
         shape: Array,
@@ -82,7 +82,7 @@ def _filler(name: str, fill: Any, says: str) -> OpSpec:
         outputs="output: dtype",
         attrs=f"{_SEEDS}; dtype: {_FLOATS}; T: {{int32, int64}}",
         shape=_from_shape,
-        traits={STATEFUL, DRAWS},
+        traits={STATEFUL, DRAWS, *traits},
         differentiable=False,
     )(kernel)
 
@@ -95,6 +95,7 @@ truncated_normal_op = _filler(
     "TruncatedNormal",
     random_streams.truncated_normal,
     "Normal, of mean 0 and standard deviation 1 before values 2 or more away from it were redrawn",
+    {ITERATES},
 )
 
 
@@ -310,7 +311,7 @@ def _shape_and(arg: str) -> Any:
     outputs="output: dtype",
     attrs=f"{_SEEDS}; S: {{int32, int64}}; dtype: {{half, float, double}}",
     shape=_shape_and("rate"),
-    traits={STATEFUL, DRAWS},
+    traits={STATEFUL, DRAWS, ITERATES},
 )
 def random_poisson_op(
     ctx: KernelContext, shape: Array, rate: Any, *, dtype: DType, seed: int, seed2: int
@@ -325,7 +326,7 @@ def random_poisson_op(
     outputs="output: dtype",
     attrs=f"{_SEEDS}; S: {{int32, int64}}; R: {_WHOLE} = double; dtype: {_WHOLE} = int64",
     shape=_shape_and("rate"),
-    traits={STATEFUL, DRAWS},
+    traits={STATEFUL, DRAWS, ITERATES},
 )
 def random_poisson_v2_op(
     ctx: KernelContext, shape: Array, rate: Any, *, dtype: DType, seed: int, seed2: int

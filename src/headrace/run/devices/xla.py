@@ -216,7 +216,7 @@ class Gpu(Device):
 
 
 def _got(value: Any) -> Any:
-    """A copy of an array of a device, made once: NumPy's own way is to have JAX make one, which it keeps, and copy that."""
+    """A copy of an array of a device.  NumPy would have JAX make one, which that keeps, and make another of it."""
     import jax
 
     try:
