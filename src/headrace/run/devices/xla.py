@@ -12,6 +12,7 @@ import ctypes
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cache
@@ -24,6 +25,8 @@ from headrace.base import errors
 from headrace.run.devices.device import NUMBERS, Device, Updating
 
 _FLAG = "--xla_force_host_platform_device_count"
+
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory")
 
 _log = logging.getLogger("headrace")
 
@@ -49,9 +52,7 @@ def _devices(stand_ins: int) -> Sequence[Any]:
         else:
             found = [each for each in jax.devices() if each.platform in ("gpu", "cuda", "rocm")]
     except Exception as error:  # of whatever kind a broken installation raises
-        _log.warning(
-            "JAX cannot be used, so there are CPUs only: %s: %s", type(error).__name__, error
-        )
+        _warn_of(type(error).__name__, str(error))
         return ()
     if stand_ins > len(found):
         _log.warning(
@@ -63,6 +64,31 @@ def _devices(stand_ins: int) -> Sequence[Any]:
             stand_ins,
         )
     return tuple(found[:stand_ins] if stand_ins else found)
+
+
+@cache
+def compiles_here() -> bool:
+    """Whether JAX compiles for this host's processors; if it cannot be used a warning has said so."""
+    try:
+        import jax
+        import jax.numpy
+
+        jax.devices("cpu")
+    except Exception as error:  # as above
+        _warn_of(type(error).__name__, str(error))
+        return False
+    return True
+
+
+_warned = threading.Event()
+
+
+def _warn_of(kind: str, text: str) -> None:
+    """Say it in one line, once."""
+    if not _warned.is_set():
+        _warned.set()
+        said = " ".join(text.split())
+        _log.warning("JAX cannot be used, so there are CPUs only: %s: %.300s", kind, said)
 
 
 Visible = tuple[int, ...] | None
@@ -189,7 +215,7 @@ class Gpu(Device):
             if said is not None:
                 return int(said)
         arrays = [each for each in self._jax.live_arrays() if self._device in each.devices()]
-        return sum([int(each.nbytes) for each in arrays])
+        return sum([int(each.nbytes) for each in arrays if _is_there(each)])
 
     def _here(self) -> AbstractContextManager[Any]:
         if os.getpid() != self._process:
@@ -204,15 +230,28 @@ class Gpu(Device):
         return stack
 
     def _guarded(self, function: Callable[..., Any], *given: Any) -> Any:
-        """What it gives.  Raises ResourceExhausted where the device has no memory for it."""
+        """What it gives.  Raises ResourceExhausted where the device has no memory for it.
+
+        GPUs ask for memory before they compute, and so do those who stand in for them: else it would be whoever looks
+        at the result that fails.
+        """
         try:
-            return function(*given)
+            found = function(*given)
+            return self._jax.block_until_ready(found) if self._stands_in else found
         except Exception as error:
-            if "RESOURCE_EXHAUSTED" in str(error):
+            if any(phrase in str(error) for phrase in _NO_MEMORY):
                 raise errors.resource_exhausted(
                     f"OOM: {self.description} has no memory for this: {str(error).splitlines()[0]}"
                 ) from error
             raise
+
+
+def _is_there(value: Any) -> bool:
+    """Whether it has been made, and is not what there was no memory for."""
+    try:
+        return bool(value.block_until_ready().size)
+    except Exception:  # whatever that has failed with, or that it is deleted
+        return False
 
 
 def _got(value: Any) -> Any:
