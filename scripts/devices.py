@@ -12,7 +12,7 @@ from pathlib import Path
 
 import headrace  # noqa: F401 - registers the ops
 from headrace.base import dtypes
-from headrace.base.traits import CONTROL_FLOW, DRAWS, RECEIVE, SEND
+from headrace.base.traits import CONTROL_FLOW, DRAWS, RECEIVE, SEND, SIZED_BY_VALUES
 from headrace.graph.registry import OPS, ArgDef, OpSpec
 from headrace.ops._portable.table import (
     READ,
@@ -21,7 +21,7 @@ from headrace.ops._portable.table import (
     array_kernels,
     state_kernels,
 )
-from headrace.plan.devices import on_any_device
+from headrace.plan.devices import on_any_device, why_on_host
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "devices.md"
 HEADING = "## Where operations are computed\n\n"
@@ -32,8 +32,9 @@ HEAD = """\
 INTRODUCTION = """\
 NumPy: what computes it on a CPU, a ufunc or a kernel of its own. XLA, traced: whether it can be part of a program that
 XLA compiles, with others, of a GPU alone where variables are only read; on CPUs NumPy's products and convolutions are
-left as they are. XLA, at once: whether a GPU computes it. Where
-dtypes or attrs are others the host computes it.
+left as they are. What stays with the host has to be known when a program is made: a constant, or what follows from
+shapes. XLA, at once: whether a GPU computes it. Where dtypes or attrs are others the host computes it.
+Random numbers are those that a CPU draws, wherever they are made.
 
 """
 
@@ -45,7 +46,7 @@ def table() -> str:
     for name, kernel in sorted(kernels.items()):
         kinds = "floating and complex" if kernel.reals else "numbers and bool"
         numpy = "ufunc" if OPS[name].bare is not None else "kernel"
-        traced = _traced(kernel)
+        traced = "no" if SIZED_BY_VALUES in OPS[name].traits else _traced(kernel)
         rows.append(f"| `{name}` | {kinds} | {numpy} | {traced} | yes | {_stays(kernel)} |\n")
     return HEAD + "".join(rows)
 
@@ -57,9 +58,7 @@ def _traced(kernel: ArrayKernel | StateKernel) -> str:
 
 
 def _stays(kernel: ArrayKernel | StateKernel) -> str:
-    if isinstance(kernel, StateKernel):
-        return ""
-    if kernel.halves:
+    if isinstance(kernel, ArrayKernel) and kernel.halves:
         return "the first half"
     places = sorted(kernel.host)
     return ", ".join("the last input" if place < 0 else f"input {place}" for place in places)
@@ -78,13 +77,16 @@ def lists() -> str:
         for name, spec in OPS.items()
         if name not in with_kernel and name[0] != "_" and flow.isdisjoint(spec.traits)
     }
-    drawn = {name for name, spec in others.items() if DRAWS in spec.traits}
-    asked = {name for name, spec in others.items() if _may_be_asked(spec)} - drawn
+    found: dict[str, list[str]] = {}
+    for name, spec in others.items():
+        if DRAWS in spec.traits or _may_be_asked(spec):
+            found.setdefault(why_on_host(spec), []).append(name)
+    for_no_reason = found.pop("", [])
     return (
-        "\nRandom numbers are those that a CPU draws, wherever they are made. These are drawn by the host:\n\n"
-        + _list(drawn)
-        + "\nThe host does these in the name of the GPU that they are pinned to:\n\n"
-        + _list(asked)
+        "\nThe host does these in the name of the GPU that they are pinned to. Why:\n"
+        + "".join([f"\n*{reason}*:\n{_list(found[reason])}" for reason in sorted(found)])
+        + "\nThese could be computed there, and are not yet:\n\n"
+        + _list(for_no_reason)
         + "\nAll others (of text, queues, readers, datasets, tables, files and users' functions) are on CPUs alone.\n"
     )
 

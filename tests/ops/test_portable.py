@@ -37,6 +37,7 @@ SELDOM_FIT = {
     "EnsureShape",
     "InTopK",
     "Invert",
+    "InvertPermutation",
     "LeftShift",
     "MaxPool3DGrad",
     "MaxPoolGrad",
@@ -45,6 +46,7 @@ SELDOM_FIT = {
     "RandomUniformInt",
     "RightShift",
     "SparseSoftmaxCrossEntropyWithLogits",
+    "UnravelIndex",
 }
 """Ops of which hardly any operands fit that are drawn.
 

@@ -70,6 +70,32 @@ def test_each_step_has_the_numbers_of_the_host(toy: ToyDevice, what: str) -> Non
                 assert each.dtype == wanted.dtype
 
 
+def test_categories_and_orders_are_those_of_the_host(toy: ToyDevice) -> None:
+    """Drawn of what is on the device, of which the host looks at shapes alone."""
+    rows = np.random.RandomState(1).normal(size=(6, 7)).astype(np.float32)
+    rows[2, :3], rows[3] = -np.inf, np.nan
+
+    def made(device: str) -> list[Any]:
+        with tf.Graph().as_default(), tf.device(device):
+            logits = tf.placeholder(tf.float32, [None, 7])
+            there = logits * 2.0
+            wanted = [
+                tf.multinomial(there, 9, seed=3),
+                tf.multinomial(there, 2, seed=4, output_dtype=tf.int32),
+                tf.random_shuffle(there, seed=5),
+            ]
+            with tf.Session() as session:
+                return [session.run(wanted, {logits: rows[:n]}) for n in (6, 1, 2, 6)]
+
+    there = made(TOY)
+    assert toy.large["put"] == 4 + 2  # what is fed, and orders of more than a few rows
+    assert toy.transfers["got"] == 3 * 4
+    for ours, hosts in zip(there, made(HOST), strict=True):
+        for each, wanted in zip(ours, hosts, strict=True):
+            assert each.dtype == wanted.dtype
+            np.testing.assert_array_equal(each, wanted)
+
+
 @pytest.mark.parametrize("what", STATELESS)
 def test_a_seed_gives_the_numbers_of_the_host(toy: ToyDevice, what: str) -> None:
     def made(device: str) -> list[Any]:

@@ -207,6 +207,33 @@ def test_an_update_that_the_device_has_not_is_done_on_the_host(toys: list[ToyDev
         assert moved(toys[0])[0] == put
 
 
+@KINDS
+def test_a_slice_is_assigned_where_the_variable_is(toys: list[ToyDevice], handles: bool) -> None:
+    weights = variable(np.zeros((4, 3), np.float32), handles=handles)
+    at = tf.placeholder(tf.int32, [])
+    with tf.device(TOY):
+        row = weights[at].assign([1.0, 2.0, 3.0])
+        block = weights[:2, ::-2].assign(tf.fill([2, 2], 7.0))
+        number = weights[3, 0].assign(5.0)
+        amiss = weights[0:2].assign([1.0, 2.0])
+    wanted = np.zeros((4, 3), np.float32)
+    wanted[2], wanted[:2, ::-2], wanted[3, 0] = [1, 2, 3], 7.0, 5.0
+    with tf.Session() as session:
+        session.run(weights.initializer)
+        for each in (row, block, number):
+            session.run(each.op, {at: 2})
+        got = moved(toys[0])[1]
+        for place in (1, 2):
+            session.run(row.op, {at: place})
+        assert moved(toys[0])[1] == got
+        with pytest.raises(errors.InvalidArgumentError, match="Cannot broadcast"):
+            session.run(amiss.op)
+        with pytest.raises(errors.InvalidArgumentError, match="slice index 4"):
+            session.run(row.op, {at: 4})
+        wanted[1] = wanted[2]
+        np.testing.assert_array_equal(session.run(weights), wanted)
+
+
 def test_updates_of_many_steps_all_count(toys: list[ToyDevice]) -> None:
     weights = variable(np.zeros(3, np.float32))
     with tf.device(TOY):

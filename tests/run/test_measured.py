@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from headrace.run.exec import measured
-from headrace.run.exec.fused import compiler
+from headrace.run.exec.fused import FusedKernel, compiler
 from headrace.run.exec.measured import Measured, folder
-from headrace.run.exec.tuning import AFTER, Tuner
+from headrace.run.exec.tuning import AFTER, ALL_S, KNOWN_S, OWN_S, Spent, Tuner
 
 WITHIN_S = 60.0
 
@@ -123,6 +123,87 @@ def test_a_step_is_measured_once_a_machine(takes_s: float, pays: bool) -> None:
     assert len(made) == 1
     assert runs_until_decided() == (AFTER + 1 if pays else AFTER) < first
     assert len(made) == (2 if pays else 1)  # what does not pay is not even made
+
+
+class _Process(Spent):
+    """One that has JAX, or has not."""
+
+    def __init__(self, jax: bool) -> None:
+        super().__init__()
+        self.jax = jax
+
+    def has_jax(self) -> bool:
+        return self.jax
+
+
+@pytest.mark.parametrize(("jax", "known"), [(False, False), (False, True), (True, False)])
+def test_nothing_is_tried_before_it_could_pay(jax: bool, known: bool) -> None:
+    """Only what has taken as long as it costs to try, in all steps; less where it is known to pay, or JAX is there."""
+    if known:
+        Measured(lambda: "step").note([], True)
+    process, now, made = _Process(jax), [0.0], list[int]()
+    step_s = 0.01
+
+    def plain(*given: Any) -> list[Any]:
+        now[0] += step_s
+        return []
+
+    def make() -> Any:
+        made.append(1)
+
+    def tuner() -> Tuner:
+        return Tuner(make, True, lambda: now[0], Measured(lambda: "step"), process)
+
+    another, one = tuner(), tuner()
+    for _ in range(20):  # a step of another kind, which is not worth it by itself
+        another.run(plain, None, [])
+        assert compiler.wait(WITHIN_S)
+    assert not made
+    runs = 0
+    while not one.over:
+        one.run(plain, None, [])
+        assert compiler.wait(WITHIN_S)
+        runs += 1
+    limit_s = OWN_S if jax else max(OWN_S, (KNOWN_S if known else ALL_S) - 20 * step_s)
+    assert made == [1]
+    assert runs == pytest.approx(limit_s / step_s, abs=1)
+
+
+def test_a_short_program_tries_nothing() -> None:
+    made: list[int] = []
+    now = [0.0]
+
+    def plain(*given: Any) -> list[Any]:
+        now[0] += 1e-4
+        return []
+
+    tuner = Tuner(lambda: made.append(1), True, lambda: now[0], spent=_Process(False))  # type: ignore[func-returns-value]
+    for _ in range(1000):
+        tuner.run(plain)
+    assert compiler.wait(WITHIN_S)
+    assert not made
+
+
+def test_while_it_is_compiled_the_form_that_is_there_runs() -> None:
+    kernel = FusedKernel(lambda xp, *given: ([], None), ())
+    ran: list[str] = []
+
+    def other(*given: Any) -> list[Any]:
+        ran.append("other")
+        kernel.fell_back += 1
+        kernel._compiling.add("a shape")
+        return []
+
+    tuner = Tuner(lambda: (other, [kernel]), False)
+    for _ in range(AFTER):
+        tuner.run(list)
+    assert compiler.wait(WITHIN_S)
+    for _ in range(5):
+        tuner.run(lambda: ran.append("plain") or [])  # type: ignore[func-returns-value]
+    assert ran == ["other", *["plain"] * 4]
+    kernel._compiling.clear()
+    tuner.run(list)
+    assert ran[-1] == "other"
 
 
 def test_a_user_without_a_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

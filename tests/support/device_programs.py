@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import headrace as tf
+from headrace.graph.registry import get
 from tests.support.window_programs import Program, seeded
 
 raw = tf.raw_ops
@@ -329,6 +330,159 @@ def _fake_quantized() -> list[Any]:
     return [*found, *with_gradients(tf.fake_quant_with_min_max_args(x, narrow_range=True), x)]
 
 
+# -- counts, searches and parts ---------------------------------------------------------------------------------------
+
+
+def _counts() -> list[Any]:
+    whole, few = fed([3, 0, 3, 7, 1, 3], np.int64), fed([[1, 0], [1, 5], [2, 2]], np.int64)
+    size, none = tf.constant(4, tf.int64), fed(np.zeros(0))
+    found = [
+        raw.Bincount(arr=tf.cast(whole, tf.int32), size=5, weights=fed([0.5, 1, 2, 3, 4, 5])),
+        raw.Bincount(arr=tf.cast(whole, tf.int32), size=5, weights=none),
+    ]
+    for binary in (False, True):
+        for numbers, weights in ((whole, none), (few, drawn(3, 2)), (few, none)):
+            found.append(
+                raw.DenseBincount(input=numbers, size=size, weights=weights, binary_output=binary)
+            )
+    values = fed([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0, np.nan, np.inf])
+    made = raw.HistogramFixedWidth(values=values, value_range=fed([0.0, 5.0]), nbins=5)
+    return [*found, made, raw.Bucketize(input=values, boundaries=[0.0, 1.5, 10.0])]
+
+
+def _searches() -> list[Any]:
+    rows, wanted = fed([[0, 3, 9, 9, 10], [1, 2, 3, 4, 5]]), fed([[2, 4, 9], [0, 2, 6]])
+    found = [op(sorted_inputs=rows, values=wanted) for op in (raw.LowerBound, raw.UpperBound)]
+    found += [raw.NthElement(input=drawn(3, 5), n=1, reverse=down) for down in (False, True)]
+    found += [raw.InvertPermutation(x=fed([3, 0, 4, 1, 2], np.int64))]
+    sizes = tf.constant([3, 2, 4], tf.int64)
+    found += [raw.UnravelIndex(indices=fed([0, 23, 7], np.int64), dims=sizes)]
+    return [*found, *[raw.LinSpace(start=fed(-1.5), stop=fed(2.25), num=n) for n in (1, 2, 7)]]
+
+
+def _as_many_as_there_are() -> list[Any]:
+    x, which = drawn(4, 2), fed([2, 0, 2, 0], np.int32)
+    parts = tf.dynamic_partition(x, which, 3)
+    slope = tf.gradients([each * (number + 1.0) for number, each in enumerate(parts)], x)
+    flags = fed([[0.0, 1.0, 2.0], [0.0, 0.0, -3.0]])
+    repeated = fed([4, 2, 4, 7, 2, 2], np.int64)
+    return [
+        *parts,
+        *slope,
+        raw.Where(condition=flags),
+        *raw.Unique(x=repeated, out_idx=tf.int64),
+        *raw.UniqueWithCounts(x=repeated, out_idx=tf.int64),
+    ]
+
+
+def _parts() -> list[Any]:
+    x, rows = odd(4, 3), drawn(2, 3)
+    cut: dict[str, Any] = {"begin": [3, 0], "end": [0, 2], "strides": [-2, 1]}
+    found = with_gradients(
+        raw.TensorStridedSliceUpdate(input=drawn(4, 3), value=(value := drawn(2, 2)), **cut), value
+    )
+    found += [raw.TensorStridedSliceUpdate(input=x, value=fed(7.0), **cut)]
+    found += [raw.TensorStridedSliceUpdate(
+        input=x, begin=[1, 0], end=[0, 0], strides=[1, 1], value=drawn(3), shrink_axis_mask=1, end_mask=2
+    )]  # fmt: skip
+    at = tf.constant([-1, 1])
+    found += [op(x=x, i=at, v=rows) for op in (raw.InplaceUpdate, raw.InplaceAdd, raw.InplaceSub)]
+    found += [raw.InplaceAdd(x=x, i=tf.constant([2, 2]), v=rows)]
+    found += [raw.ParallelConcat(values=[drawn(1, 3), drawn(1, 3) + 1.0], shape=[2, 3])]
+    return [*found, raw.Snapshot(input=x)]
+
+
+# -- sparse tensors ---------------------------------------------------------------------------------------------------
+
+
+def _sparse() -> list[Any]:
+    at, sizes = fed([[0, 1], [0, 3], [2, 0], [2, 2]], np.int64), tf.constant([3, 4], tf.int64)
+    values, whole = drawn(4), odd(3, 4)
+    loose = {"output_shape": sizes, "default_value": fed(-1.0)}
+    turned = fed([[2, 2], [0, 3], [2, 0], [0, 1]], np.int64)
+    found = [
+        raw.SparseToDense(sparse_indices=at, sparse_values=values, **loose),
+        raw.SparseToDense(sparse_indices=turned, sparse_values=fed(3.0), validate_indices=False, **loose),
+        raw.SparseToDense(
+            sparse_indices=fed([4, 1], np.int64), sparse_values=drawn(2), output_shape=tf.constant([6], tf.int64),
+            default_value=fed(0.5), validate_indices=False,
+        ),
+        raw.SparseTensorDenseAdd(a_indices=turned, a_values=values, a_shape=sizes, b=whole),
+        *raw.SparseReorder(input_indices=turned, input_values=values, input_shape=sizes),
+        raw.SparseMatMul(a=drawn(3, 2), b=drawn(3, 4), transpose_a=True),
+        *raw.SparseFillEmptyRowsGrad(reverse_index_map=fed([3, 0], np.int64), grad_values=drawn(5)),
+    ]  # fmt: skip
+    for op in (raw.SparseDenseCwiseAdd, raw.SparseDenseCwiseMul, raw.SparseDenseCwiseDiv):
+        for dense in (drawn(3, 4), drawn(1, 4), drawn(3, 1), drawn(4), fed(2.0)):
+            found.append(op(sp_indices=at, sp_values=values, sp_shape=sizes, dense=dense))
+    found += with_gradients(
+        raw.SparseSoftmax(sp_indices=at, sp_values=values, sp_shape=sizes), values
+    )
+    for op in (raw.SparseReduceSum, raw.SparseReduceMax):
+        for axes, keep in (([1], False), ([-2], True), ([0, 1], False), ([], False)):
+            found.append(op(
+                input_indices=at, input_values=values, input_shape=sizes,
+                reduction_axes=tf.constant(axes, tf.int32), keep_dims=keep,
+            ))  # fmt: skip
+    return found
+
+
+def _joined_rows() -> list[Any]:
+    table, rows = drawn(5, 2, 3), fed([4, 0, 0, 2], np.int64)
+    ids = tf.constant([0, 0, 2, 2])
+    found = []
+    for op in (tf.sparse_segment_sum, tf.sparse_segment_mean, tf.sparse_segment_sqrt_n):
+        made = tf.ensure_shape(op(table, rows, ids), [3, 2, 3])
+        found += with_gradients(made, table)
+        found += [op(table, rows, fed([0, 0, 2, 2], np.int64), num_segments=tf.constant(5))]
+    return found
+
+
+# -- more numbers -----------------------------------------------------------------------------------------------------
+
+
+def _there_and_back() -> list[Any]:
+    x, low, high = drawn(3, 4) * 2.0, fed(-1.5), fed(2.0)
+    lows, highs = fed([-1, -2, 0.5, -0.25]), fed([2, 1, 3, 0.125])
+    v2, v3 = get("QuantizeAndDequantizeV2"), get("QuantizeAndDequantizeV3")
+    return [
+        v2(input=x, input_min=low, input_max=high, range_given=True),
+        v2(input=x, input_min=low, input_max=high, num_bits=4, round_mode="HALF_UP"),
+        v2(input=x, input_min=lows, input_max=highs, range_given=True, axis=1, narrow_range=True),
+        v2(input=tf.abs(x), input_min=low, input_max=high, signed_input=False, num_bits=5),
+        v3(input=x, input_min=low, input_max=high, num_bits=tf.constant(6)),
+        v3(input=x, input_min=low, input_max=high, num_bits=tf.constant(3), range_given=False),
+    ]
+
+
+def _tridiagonal() -> list[Any]:
+    given = [drawn(2, 1, 4), drawn(2, 1, 4) + 1.0, drawn(2, 1, 4) * 0.5, drawn(2, 4, 3)]
+    made = raw.TridiagonalMatMul(
+        superdiag=given[0], maindiag=given[1], subdiag=given[2], rhs=given[3]
+    )
+    parts = [drawn(3), fed([0.5, 1.0, 2.0]), drawn(3) + 1.0, drawn(3) * 2.0]
+    t = drawn(2, 3, 2, 3)
+    normed = [
+        raw.BatchNormWithGlobalNormalization(
+            t=t, m=parts[0], v=parts[1], beta=parts[2], gamma=parts[3],
+            variance_epsilon=0.01, scale_after_normalization=scales,
+        )
+        for scales in (False, True)
+    ]  # fmt: skip
+    return [*with_gradients(made, *given), *normed, *tf.gradients(normed[1], [t, *parts])]
+
+
+def _categories() -> list[Any]:
+    """The numbers themselves are compared in test_portable_draws.py, step by step."""
+    logits = drawn(3, 5)
+    seed = tf.constant([3, 9], tf.int64)
+    return [
+        raw.Multinomial(logits=logits, num_samples=7, seed=4, seed2=5),
+        raw.StatelessMultinomial(logits=logits, num_samples=6, seed=seed),
+        raw.RandomShuffle(value=drawn(6, 2), seed=3, seed2=8),
+    ]
+
+
 def _slices() -> list[Any]:
     """That begin or end outside."""
     x = odd(4, 5)
@@ -359,6 +513,15 @@ PROGRAMS: dict[str, Program] = {
     "labelled axes": _einsums,
     "fake quantization": _fake_quantized,
     "slices": _slices,
+    "counts": _counts,
+    "searches": _searches,
+    "as many as there are": _as_many_as_there_are,
+    "parts that change": _parts,
+    "sparse tensors": _sparse,
+    "rows that are joined": _joined_rows,
+    "quantization there and back": _there_and_back,
+    "three diagonals": _tridiagonal,
+    "categories": _categories,
 }  # fmt: skip
 MORE: dict[str, Program] = {
     "images of bytes in another size": _of_bytes,

@@ -26,7 +26,16 @@ GPU = "/gpu:0"
 SOFT = tf.ConfigProto(allow_soft_placement=True)
 
 
-RUN_BY_PROGRAMS = {"diagonals", "images", "quantization", "recurrent", "segments"}
+RUN_BY_PROGRAMS = {
+    "counting",
+    "diagonals",
+    "images",
+    "parts",
+    "quantization",
+    "recurrent",
+    "segments",
+    "sparse",
+}
 """Files of kernels that test_programs.py runs here, and test_portable.py on another device."""
 
 
@@ -101,6 +110,7 @@ def test_devices_say_what_they_are() -> None:
 def test_64_bits_are_kept_and_jax_keeps_its_settings() -> None:
     import jax
 
+    before = dict(jax.config.values)
     with tf.Graph().as_default(), tf.device(GPU):
         x = tf.placeholder(tf.float64, [])
         y = tf.exp(x) + 1e-12
@@ -108,6 +118,26 @@ def test_64_bits_are_kept_and_jax_keeps_its_settings() -> None:
             found = session.run(y, {x: 1.0})
     assert found == pytest.approx(np.exp(1.0) + 1e-12, rel=1e-15)
     assert jax.numpy.ones(2).dtype == np.float32 if not jax.config.jax_enable_x64 else True
+    assert dict(jax.config.values) == before
+
+
+def test_memory_that_is_missing_is_told_of_by_the_node_that_wants_it() -> None:
+    with tf.Graph().as_default(), tf.device(GPU):
+        weights = tf.get_variable("weights", initializer=np.ones((9, 9), np.float32))
+        x = tf.placeholder(tf.float32, [None, 1])
+        product = tf.matmul(x, x, transpose_b=True, name="outer")
+        wanted = tf.reduce_sum(product) + tf.reduce_sum(weights)
+        with tf.Session() as session:
+            session.run(weights.initializer)
+            assert session.run(wanted, {x: [[1.0], [2.0]]}) == 90.0
+            with pytest.raises(errors.ResourceExhaustedError) as info:
+                session.run(wanted, {x: np.ones((10_000_000, 1))})
+            assert session.run(wanted, {x: [[1.0], [2.0]]}) == 90.0
+    assert info.value.op.name == "outer"
+    said = info.value.message
+    assert "MatMul 'outer' was to give float32[?,?] on GPU:0" in said
+    assert "its inputs were float32[10000000,1], float32[10000000,1]" in said
+    assert "the largest holders: variable weights 324 bytes" in said
 
 
 def test_towers_average_their_gradients() -> None:
@@ -265,13 +295,49 @@ def test_options_that_come_too_late_are_a_warning() -> None:
         assert done.stdout.strip() == "['0', '1']"
 
 
+CHAIN = """
+import headrace as tf
+from headrace.run.exec.fused import compiler
+x = y = tf.placeholder(tf.float32, [3])
+for _ in range(9):
+    y = tf.tanh(y * 1.5)
+session = tf.Session()
+for _ in range(20):
+    session.run(y, {x: [1.0, 2.0, 3.0]})
+    compiler.wait(60)
+"""
+
+
+def test_a_compiled_step_goes_on_in_a_forked_process() -> None:
+    program = (
+        CHAIN
+        + """
+import os, sys
+assert "jax" in sys.modules
+before = session.run(y, {x: [1.0, 2.0, 3.0]}).tolist()
+child = os.fork()
+if not child:
+    found = [session.run(y, {x: [1.0, 2.0, 3.0]}).tolist() for _ in range(40)]
+    os._exit(any(abs(a - b) > 1e-5 for each in found for a, b in zip(each, before)))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    )
+    done = run(program, HEADRACE_GPUS="", HEADRACE_XLA="on")
+    assert done.stdout.strip() == "0", done.stderr
+
+
 def test_a_broken_jax_is_one_warning_and_cpus(tmp_path: Any) -> None:
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax/__init__.py").write_text("raise RuntimeError('no driver')")
-    program = "import headrace as tf; print(len(tf.Session().list_devices()))"
-    done = run(program, HEADRACE_GPUS="2", PYTHONPATH=str(tmp_path))
-    assert done.stdout.strip() == "1", done.stderr
-    assert done.stderr.count("no driver") == 1
+    for gpus_wanted in ("2", ""):
+        done = run(
+            CHAIN + "print(len(session.list_devices()))",
+            HEADRACE_GPUS=gpus_wanted,
+            HEADRACE_XLA="on",
+            PYTHONPATH=str(tmp_path),
+        )
+        assert done.stdout.strip() == "1", done.stderr
+        assert done.stderr.count("\n") == done.stderr.count("no driver") == 1
 
 
 def _run_in_child(queue: Any) -> None:

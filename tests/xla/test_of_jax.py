@@ -15,6 +15,7 @@ _POSITIVE = np.linspace(0.1, 0.9, 12, dtype=np.float32).reshape(3, 4)
 _OTHER = np.float32(_POSITIVE[::-1] * 3 + 1)
 _DRAWN = np.random.RandomState(3).normal(size=(2, 3, 3)).astype(np.float32)
 _MATRICES = _DRAWN @ _DRAWN.transpose(0, 2, 1) + np.eye(3, dtype=np.float32)
+_DOMINANT = np.float32([[0.0], [9.0], [0.0]])
 _COMPLEX = (_DRAWN + 1j * _DRAWN[::-1]).astype(np.complex64)
 
 OPERANDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -52,6 +53,14 @@ OPERANDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         f"IRFFT{n}": ({"input": _COMPLEX}, {"fft_length": [3] * k})
         for k, n in ((1, ""), (2, "2D"))
     },
+    "Polygamma": ({"a": np.float32([[0, 1, 2, 0.5]] * 3), "x": _OTHER}, {}),
+    **{
+        name: ({x: _OTHER, y: _POSITIVE}, {})
+        for name, x, y in (("IgammaGradA", "a", "x"), ("RandomGammaGrad", "alpha", "sample"))
+    },
+    "Lu": ({"input": _MATRICES}, {}),
+    "MatrixSolveLs": ({"matrix": _DRAWN[:, :, :2], "rhs": _DRAWN}, {"l2_regularizer": 0.1}),
+    "TridiagonalSolve": ({"diagonals": _DRAWN + _DOMINANT, "rhs": _DRAWN}, {}),
     "IRFFT3D": ({"input": _COMPLEX}, {"fft_length": [2, 3, 3]}),
 }  # fmt: skip
 
@@ -82,6 +91,17 @@ def test_a_gpu_computes_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if name in UP_TO_SIGNS:
             ours, hosts = np.abs(ours), np.abs(hosts)
         np.testing.assert_allclose(ours, hosts, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "attrs"), [(3, {"fast": False}), (2, {"l2_regularizer": 0.5}), (2, {"fast": False})]
+)
+def test_least_squares_of_every_kind(
+    rows: int, attrs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed = {"matrix": _DRAWN[:, :rows, : 5 - rows], "rhs": _DRAWN[:, :rows]}
+    monkeypatch.setitem(OPERANDS, "MatrixSolveLs", (fed, {"l2_regularizer": 0.0, **attrs}))
+    test_a_gpu_computes_it("MatrixSolveLs", monkeypatch)
 
 
 def test_all_of_them_are_here() -> None:

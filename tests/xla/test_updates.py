@@ -73,6 +73,28 @@ def settled(session: tf.Session, fetches: Any, fed: dict[Any, Any] | None = None
 
 
 @KINDS
+def test_a_slice_that_is_assigned_is_part_of_the_program(
+    gpu: Device, programs: list[str], handles: bool
+) -> None:
+    with tf.device(GPU):
+        weights = tf.Variable(ROWS, use_resource=handles)
+        more = weights[1, ::2].assign(tf.tanh(tf.reduce_sum(weights, 0)[:2] * 0.5))
+        with tf.control_dependencies([more.op]):
+            total = tf.reduce_sum(weights.read_value() * 2.0)
+    wanted = ROWS.copy()
+    with tf.Session() as session:
+        session.run(weights.initializer)
+        settled(session, total)
+        session.run(weights.initializer)
+        programs.clear()
+        found = session.run(total)
+        assert programs.count("updates") == 1
+        wanted[1, ::2] = np.tanh(wanted.sum(0)[:2] * 0.5)
+        assert found == pytest.approx(wanted.sum() * 2.0, 1e-5)
+        np.testing.assert_allclose(session.run(weights), wanted, 1e-5)
+
+
+@KINDS
 @pytest.mark.parametrize("name", ["descent", "nesterov", "adam", "centered"])
 def test_a_step_of_training_is_one_program(
     gpu: Device, programs: list[str], taken: list[Any], name: str, handles: bool

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.run.devices import gpus, xla
 from headrace.run.devices.device import Device
 from headrace.run.devices.table import of_name
 from tests.plan.test_device_variables import OPTIMIZERS
@@ -134,3 +135,21 @@ def test_rows_of_an_embedding_are_updated_where_it_is(
     table, copied = trained(GPU, gpu, name, handles)
     assert copied < 3 * 2000
     np.testing.assert_allclose(table, trained(CPU, gpu, name, handles)[0], 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool", "float64", "complex64"])
+def test_what_comes_from_a_device_is_a_copy_of_its_own(dtype: str) -> None:
+    """As from a GPU, whose memory is not the host's."""
+    if gpus.count() < 2:
+        pytest.skip("it is one of two devices of the host")
+    device = of_name("/device:GPU:1")
+    for shape in ((3, 5), (), (0, 2)):
+        wanted = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(tf.as_dtype(dtype).np)
+        there = device.put(wanted)
+        found = xla._got(there)
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == wanted.dtype
+        found[...] = np.ones((), found.dtype)
+        np.testing.assert_array_equal(device.get(there), wanted)
+        assert there._npy_value is None  # JAX has kept none

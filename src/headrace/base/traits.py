@@ -123,6 +123,20 @@ TAKES_GRADIENTS = Trait(
     "waits until an accumulator, its first input, has gradients enough, and takes what they make",
 )
 
+SIZED_BY_VALUES = Trait(
+    "SIZED_BY_VALUES",
+    "how much it gives depends on values, so that it is in no program of XLA's; a kernel for devices computes it alone",
+)
+ITERATES = Trait(
+    "ITERATES",
+    "goes on from one value to the next, as far as these say, as rejection and elimination do: a processor's work, for "
+    "which there is no kernel of arrays",
+)
+OF_COUNTS = Trait(
+    "OF_COUNTS", "computes sizes, places and counts, which are with the host, and so is this"
+)
+QUANTIZED = Trait("QUANTIZED", "of quantized integers, which the arrays of devices have not")
+
 # -- of its inputs and outputs ----------------------------------------------------------------------------------------
 
 OF_SHAPE = Trait("OF_SHAPE", "the outputs follow from the shapes of the inputs alone")
@@ -171,6 +185,10 @@ DRAWS = Trait(
     "DRAWS",
     "draws numbers at random: whether it runs before or after other nodes with effects does not matter; the array that "
     "it gives is new",
+)
+DRAWS_BY_SHAPE = Trait(
+    "DRAWS_BY_SHAPE",
+    "how many numbers it draws follows from shapes and counts: what they are of may be on whichever device",
 )
 STAGES = Trait(
     "STAGES",

@@ -85,7 +85,11 @@ def _compiles(elsewhere: Placed) -> bool:
 
 
 def _fused(request: Request, nests: bool) -> Made | None:
-    """The program in which what is in a row is compiled; None if there is nothing of that."""
+    """The program in which what is in a row is compiled; None if there is nothing of that, or nobody to do it."""
+    from headrace.run.devices import xla  # where there is JAX
+
+    if not request.placed and not xla.compiles_here():
+        return None
     before, step = versions(replace(request, fuses=True), nests)
     kernels = [each.kernel.fused for each in instrs(step.code) if each.what == FUSED]  # type: ignore[union-attr]
     return (emit(step, before).run, kernels) if kernels else None

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from headrace.base import dtypes
-from headrace.base.traits import OF_SHAPE
+from headrace.base.traits import DRAWS_BY_SHAPE, OF_SHAPE
 from headrace.plan.devices import Placed, gives_here, kernel_of, value_on
 from headrace.plan.ir import (
+    AHEAD,
     BRANCH,
     COPY,
     FUSED,
@@ -91,6 +92,8 @@ def asks_for_shapes(instr: Instr) -> bool:
     """Whether it looks at nothing but the shapes of its inputs."""
     if instr.what == SIZES:
         return True
+    if instr.what == AHEAD:
+        return DRAWS_BY_SHAPE in instr.op.traits
     return instr.what == NODE and not instr.body and OF_SHAPE in instr.op.traits
 
 

@@ -43,7 +43,13 @@ def state_kernel_on(
                 found = _NOT_THERE
             if found is not _NOT_THERE:
                 return found
-        made = here(*variables, *[device.get(each) for each in others])
+        made = here(
+            *variables,
+            *[
+                each if at in kernel.host else device.get(each)
+                for at, each in enumerate(others, count)
+            ],
+        )
         return device.put(made) if reads else made
 
     return run
@@ -62,7 +68,8 @@ def _kernel(op: Operation, kernel: StateKernel, device: Device) -> Callable[...,
         )
     if kernel.does == ASSIGN:
         return partial(_assign, op.attrs.get("validate_shape", False), bool(op.outputs))
-    return partial(_update, _program(kernel, device, attrs), bool(op.outputs))
+    program = (_bound if kernel.host else _program)(kernel, device, attrs)
+    return partial(_update, program, bool(op.outputs))
 
 
 def _bound(kernel: StateKernel, device: Device, attrs: Sequence[tuple[str, Any]]) -> Any:

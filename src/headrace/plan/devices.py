@@ -12,28 +12,37 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, Final
 
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
 from headrace.base.device import DeviceSpec
 from headrace.base.dtypes import DType
 from headrace.base.traits import (
+    ALLOWS_UNINITIALIZED,
     ASSIGNS,
+    CALLS_FUNCTION,
     CALLS_USER,
     CONST,
     CONTROL_FLOW,
     DRAWS,
     ENTER,
     EXIT,
+    HANDLE,
     IDENTITY,
+    ITERATES,
+    KEEPS_REFS,
     MAY_WAIT,
     MERGE,
+    OF_COUNTS,
     OF_SHAPE,
     PLACEHOLDER,
+    QUANTIZED,
+    READS_HANDLE,
     READS_VARIABLE,
     RECEIVE,
     SEND,
+    SIZED_BY_VALUES,
     STAGES,
     STATEFUL,
     STORES,
@@ -81,6 +90,20 @@ _ANYWHERE = frozenset(
 _HAND_ON = frozenset((IDENTITY, ENTER, EXIT, MERGE, SWITCH))
 _OF_TRUTHS = IN_HOST_MEMORY | {"bool"}
 _DOES_MORE = frozenset((STATEFUL, MAY_WAIT, CALLS_USER))
+_NOTHING_COMPUTED = frozenset(
+    (
+        ALLOWS_UNINITIALIZED,
+        CONST,
+        HANDLE,
+        IDENTITY,
+        KEEPS_REFS,
+        MAY_WAIT,
+        PLACEHOLDER,
+        READS_HANDLE,
+        STATEFUL,
+    )
+)
+_NEITHER = {dtypes.resource, dtypes.bool}
 _ANY_NUMBER = NUMBERS | {"bfloat16", "resource"}
 
 
@@ -111,6 +134,49 @@ def on_any_device(what: Operation | OpSpec) -> bool:
     """Whether nodes of numbers may be on any device, where the host does their work if nobody else can."""
     traits = what.traits
     return DRAWS in traits or not _ANYWHERE.isdisjoint(traits) or _DOES_MORE.isdisjoint(traits)
+
+
+_REASONS: Final = {
+    SIZED_BY_VALUES: "how much it gives depends on values, at which the host has to look",
+    ITERATES: "goes on from one value to the next, as far as these say: a processor's work",
+    OF_COUNTS: "computes sizes, places and counts, which are with the host",
+    QUANTIZED: "of quantized integers, which the arrays of devices have not",
+    STAGES: "puts values aside, or gives them back: they stay where they are",
+    STORES: "keeps values of a step, or gives them back: they stay where they are",
+    CALLS_FUNCTION: "stands for what it calls, which is placed node by node",
+}
+_NO_ARITHMETIC: Final = "hands something on, or looks at what there is: nothing is computed"
+_NARROW: Final = "of numbers of 32 bits, which are with the host"
+_NO_NUMBERS: Final = "of text or of variants, which the arrays of devices have not"
+
+
+def why_on_host(spec: OpSpec) -> str:
+    """Why there is no kernel for devices of an op, so that the host does its work in their name; else empty."""
+    for trait, reason in _REASONS.items():
+        if trait in spec.traits:
+            return reason
+    kinds = _types_of(spec)
+    of_state = any(arg.is_ref for arg in spec.inputs)
+    if of_state or not _NOTHING_COMPUTED.isdisjoint(spec.traits) or kinds <= _NEITHER:
+        return _NO_ARITHMETIC
+    if any(kind.is_quantized for kind in kinds):
+        return _REASONS[QUANTIZED]
+    if not kinds.isdisjoint((dtypes.string, dtypes.variant)):
+        return _NO_NUMBERS
+    if {kind.name for kind in kinds} <= IN_HOST_MEMORY:
+        return _NARROW
+    return ""
+
+
+def _types_of(spec: OpSpec) -> set[DType]:
+    """Dtypes that inputs and outputs may have, as far as the schema lists them."""
+    found: set[DType] = set()
+    for arg in (*spec.inputs, *spec.outputs):
+        if arg.type is not None:
+            found.add(arg.type.base_dtype)
+        elif arg.type_attr is not None:
+            found.update(spec.attrs[arg.type_attr].allowed or ())
+    return found
 
 
 def placed(ops: Iterable[Operation], devices: Mapping[Operation, str]) -> Placed:

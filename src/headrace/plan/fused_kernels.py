@@ -271,10 +271,7 @@ class _Values:
         kernel, xp = part.kernel, self._xp
         if isinstance(kernel, StateKernel):
             return self._found_of_state(kernel, part)
-        taken = [
-            self._known[place] if stays and place in self._known else self[place]
-            for place, stays in part.inputs
-        ]
+        taken = [self._given(each) for each in part.inputs]
         if not isinstance(kernel, ArrayKernel):
             found = kernel(*taken)
             check(
@@ -285,10 +282,14 @@ class _Values:
         assert function is not None
         return function(xp, *taken, **part.attrs)
 
+    def _given(self, given: tuple[int, bool]) -> Any:
+        """An input: the host's, if it stays there."""
+        place, stays = given
+        return self._known[place] if stays and place in self._known else self[place]
+
     def _found_of_state(self, kernel: StateKernel, part: _Part) -> Any:
-        places = [place for place, _ in part.inputs]
-        states = [self._states[place] for place in places[: kernel.variables]]
-        others = [self[place] for place in places[kernel.variables :]]
+        states = [self._states[place] for place, _ in part.inputs[: kernel.variables]]
+        others = [self._given(each) for each in part.inputs[kernel.variables :]]
         if kernel.does == ASSIGN:
             after = [kernel.function(self._xp, *others)]
         else:

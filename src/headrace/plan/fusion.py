@@ -22,7 +22,14 @@ from typing import Any, Final
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.base.traits import CONST, DRAWS, MAY_WAIT, READS_VARIABLE, STORES
+from headrace.base.traits import (
+    CONST,
+    DRAWS,
+    MAY_WAIT,
+    READS_VARIABLE,
+    SIZED_BY_VALUES,
+    STORES,
+)
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.ops._portable.table import READ, ArrayKernel, StateKernel, array_kernels
@@ -361,17 +368,20 @@ class _Fusing:
             return False
         if isinstance(kernel, StateKernel):
             return self._fits_of_state(instr, kernel)
-        if kernel.alone and self._device(instr) is HOST:
+        if SIZED_BY_VALUES in op.traits or (kernel.alone and self._device(instr) is HOST):
             return False
         if not _numeric((*op.inputs, *op.outputs)):
             return False
         if kernel.passes and not values.references.isdisjoint(instr.outputs):
             return False
-        return all(
-            self._is_known(value) or self._is_told(value)
-            for place, value in enumerate(instr.inputs)
-            if kernel.on_host(place, len(instr.inputs))
+        count = len(instr.inputs)
+        return self._are_known(
+            [value for at, value in enumerate(instr.inputs) if kernel.on_host(at, count)]
         )
+
+    def _are_known(self, given: Iterable[int]) -> bool:
+        """Whether values are known when the program is made."""
+        return all(self._is_known(value) or self._is_told(value) for value in given)
 
     def _follows_from_shapes(self, instr: Instr) -> bool:
         """Whether it is computed when the program is made."""
@@ -393,7 +403,7 @@ class _Fusing:
         if len({*map(self._variables.of, variables)}) < kernel.variables:
             return False
         tensors = [each for each in (*instr.op.inputs, *instr.op.outputs) if not _is_handle(each)]
-        if not _numeric(tensors):
+        if not _numeric(tensors) or not self._are_known([instr.inputs[at] for at in kernel.host]):
             return False
         if device is not HOST:
             return True

@@ -17,7 +17,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from headrace.ops._portable.table import arrays, check, device_of, is_jax, is_traced, tracing
+from headrace.base.dtypes import float64
+from headrace.ops._portable.table import (
+    arrays,
+    check,
+    device_of,
+    is_jax,
+    is_traced,
+    tracing,
+)
 
 _ROUNDS: Final = 10
 _LOW: Final = 0xFFFFFFFF
@@ -252,3 +260,50 @@ def _whole_by_key(
 def _key_and_counter(xp: Any, seed: Any) -> tuple[Any, Any]:
     key, high = _scrambled(xp, seed)
     return key, xp.concat([xp.zeros_like(high), high])
+
+
+# -- categories and orders --------------------------------------------------------------------------------------------
+
+
+def _classes(xp: Any, logits: Any, samples: Any, taken: Any, dtype: Any) -> Any:
+    """[batch, samples] of class numbers; logits [batch, classes].  By where numbers drawn are in sums of weights."""
+    check(logits.ndim == 2 and np.ndim(samples) == 0 and xp.isdtype(logits.dtype, "real floating"))
+    batch, classes = logits.shape
+    many = int(samples)
+    check(batch > 0 and classes > 0 and many > 0)
+    drawn = _filled(xp, _uniform, np.array([batch, many]), taken, float64)
+    wide = xp.astype(logits, xp.float64)
+    finite = xp.isfinite(wide)
+    least = xp.full_like(wide, -math.inf)
+    tops = xp.max(xp.where(finite, wide, least), axis=1, keepdims=True)
+    powers = xp.exp(xp.where(finite, wide - tops, least))
+    totals = xp.cumulative_sum(xp.where(finite, powers, xp.zeros_like(powers)), axis=1)
+    wanted = drawn * totals[:, -1:]
+    if is_jax(xp):
+        import jax
+
+        found = jax.vmap(lambda row, each: xp.searchsorted(row, each, side="right"))(totals, wanted)
+    else:
+        found = xp.stack(
+            [xp.searchsorted(totals[at, :], wanted[at, :], side="right") for at in range(batch)]
+        )
+    return xp.astype(found, getattr(xp, dtype.name))
+
+
+@arrays("Multinomial", host=(1,))
+def _multinomial(xp: Any, logits: Any, num_samples: Any, taken: Any, *, output_dtype: Any) -> Any:
+    return _classes(xp, logits, num_samples, taken, output_dtype)
+
+
+@arrays("StatelessMultinomial", host=(1,))
+def _multinomial_by_seed(
+    xp: Any, logits: Any, num_samples: Any, seed: Any, *, output_dtype: Any
+) -> Any:
+    return _classes(xp, logits, num_samples, _of_seed(xp, seed), output_dtype)
+
+
+@arrays("RandomShuffle")
+def _shuffled(xp: Any, value: Any, taken: Any) -> Any:
+    """The host has drawn the order of the rows."""
+    check(value.ndim > 0 and taken.shape[0] == value.shape[0] > 0)
+    return xp.take(value, taken, axis=0)

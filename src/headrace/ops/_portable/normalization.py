@@ -81,6 +81,23 @@ def _batch_norm_grad(
     return from_last(xp, to_x, attrs["data_format"]), to_scale, to_offset, nothing, nothing
 
 
+@arrays("BatchNormWithGlobalNormalization", reals=True)
+def _global_norm(
+    xp: Any,
+    t: Any,
+    m: Any,
+    v: Any,
+    beta: Any,
+    gamma: Any,
+    *,
+    variance_epsilon: float,
+    scale_after_normalization: bool,
+) -> Any:
+    check(t.ndim == 4 and all(each.shape == t.shape[-1:] for each in (m, v, beta, gamma)))
+    factor = 1 / xp.sqrt(v + variance_epsilon)
+    return (t - m) * (factor * gamma if scale_after_normalization else factor) + beta
+
+
 # -- by channels ------------------------------------------------------------------------------------------------------
 
 

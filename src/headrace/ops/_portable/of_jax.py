@@ -60,6 +60,29 @@ _incomplete_gamma("Igamma", "gammainc")
 _incomplete_gamma("Igammac", "gammaincc")
 
 
+@of_jax("Polygamma")
+def _polygamma(xp: Any, a: Any, x: Any) -> Any:
+    from jax import lax
+
+    orders, given = xp.broadcast_arrays(a, x)
+    whole = xp.logical_and(orders >= 0, orders == xp.floor(orders))
+    return xp.where(whole, lax.polygamma(xp.where(whole, orders, 0), given), xp.nan)
+
+
+@of_jax("IgammaGradA")
+def _gamma_slope(xp: Any, a: Any, x: Any) -> Any:
+    from jax import lax
+
+    return lax.igamma_grad_a(*xp.broadcast_arrays(a, x))
+
+
+@of_jax("RandomGammaGrad")
+def _sample_slope(xp: Any, alpha: Any, sample: Any) -> Any:
+    from jax import lax
+
+    return lax.random_gamma_grad(*xp.broadcast_arrays(alpha, sample))
+
+
 def _cumulative(x: Any, axis: Any, exclusive: bool, reverse: bool, function: Any) -> Any:
     check(not exclusive and axis.ndim == 0)
     (along,) = axes_of(axis, x.ndim)
@@ -174,6 +197,58 @@ def _triangular_solve(xp: Any, matrix: Any, rhs: Any, *, lower: bool, adjoint: b
     found = lax.linalg.triangular_solve(
         matrix, rhs, left_side=True, lower=lower, transpose_a=adjoint, conjugate_a=adjoint
     )
+    _finite(xp, found)
+    return found
+
+
+@of_jax("Lu")
+def _lu(xp: Any, input: Any, *, output_idx_type: Any) -> tuple[Any, Any]:
+    from jax import lax
+
+    _square(input)
+    found, _, order = lax.linalg.lu(input)
+    require(xp, xp.linalg.diagonal(found) != 0, "not invertible")
+    return found, xp.astype(order, getattr(xp, output_idx_type.name))
+
+
+@of_jax("MatrixSolveLs", host=(2,))
+def _least_squares(xp: Any, matrix: Any, rhs: Any, l2_regularizer: Any, *, fast: bool) -> Any:
+    from jax import lax
+
+    check(matrix.ndim == rhs.ndim >= 2 and matrix.shape[:-1] == rhs.shape[:-1])
+    check(0 not in (*matrix.shape, *rhs.shape) and l2_regularizer.ndim == 0 <= l2_regularizer)
+    if not fast:
+        found = xp.matmul(xp.linalg.pinv(matrix), rhs)
+        _finite(xp, found)
+        return found
+    turned, tall = _adjoint(xp, matrix), matrix.shape[-2] >= matrix.shape[-1]
+    gram = xp.matmul(turned, matrix) if tall else xp.matmul(matrix, turned)
+    gram = gram + xp.eye(gram.shape[-1], dtype=gram.dtype) * float(l2_regularizer)
+    factor = xp.linalg.cholesky(gram)
+    _finite(xp, factor)
+    y = lax.linalg.triangular_solve(
+        factor, xp.matmul(turned, rhs) if tall else rhs, left_side=True, lower=True
+    )
+    x = lax.linalg.triangular_solve(
+        factor, y, left_side=True, lower=True, transpose_a=True, conjugate_a=True
+    )
+    return x if tall else xp.matmul(turned, x)
+
+
+@of_jax("TridiagonalSolve")
+def _tridiagonal(
+    xp: Any, diagonals: Any, rhs: Any, *, partial_pivoting: bool, perturb_singular: bool
+) -> Any:
+    from jax import lax
+
+    check(not perturb_singular and diagonals.ndim == rhs.ndim >= 2 and 0 not in rhs.shape)
+    check(diagonals.shape == (*rhs.shape[:-2], 3, rhs.shape[-2]))
+    check(xp.isdtype(rhs.dtype, "real floating") and rhs.shape[-2] > 2)
+    above, main, below = (diagonals[..., at, :] for at in range(3))
+    nothing = xp.zeros_like(main[..., :1])
+    above = xp.concat([above[..., :-1], nothing], axis=-1)
+    below = xp.concat([nothing, below[..., 1:]], axis=-1)
+    found = lax.linalg.tridiagonal_solve(below, main, above, rhs)
     _finite(xp, found)
     return found
 

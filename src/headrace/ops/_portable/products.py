@@ -18,6 +18,12 @@ def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) ->
     return xp.matmul(a.T if transpose_a else a, b.T if transpose_b else b)
 
 
+@arrays("SparseMatMul")
+def _single_matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+    wide = (xp.astype(each, xp.float32) for each in (a, b))
+    return _matmul(xp, *wide, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
 @arrays("BatchMatMul", reals=True)
 def _batch_matmul_alike(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
     check(x.shape[:-2] == y.shape[:-2])
@@ -34,6 +40,18 @@ def _batch_matmul(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
 def _batch_matmul_to(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool, Tout: Any) -> Any:
     check(x.dtype == y.dtype == getattr(xp, Tout.name))
     return _batch_matmul(xp, x, y, adj_x=adj_x, adj_y=adj_y)
+
+
+@arrays("TridiagonalMatMul", reals=True)
+def _tridiagonal(xp: Any, superdiag: Any, maindiag: Any, subdiag: Any, rhs: Any) -> Any:
+    check(rhs.ndim >= 2 and rhs.shape[-2] > 0)
+    check(superdiag.shape == maindiag.shape == subdiag.shape)
+    check(maindiag.shape == (*rhs.shape[:-2], 1, rhs.shape[-2]))
+    above, main, below = (xp.matrix_transpose(each) for each in (superdiag, maindiag, subdiag))
+    edge = xp.zeros_like(rhs[..., :1, :])
+    later = xp.concat([above[..., :-1, :] * rhs[..., 1:, :], edge], axis=-2)
+    earlier = xp.concat([edge, below[..., 1:, :] * rhs[..., :-1, :]], axis=-2)
+    return main * rhs + later + earlier
 
 
 @arrays("Einsum", reals=True)

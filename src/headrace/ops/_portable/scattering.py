@@ -16,21 +16,26 @@ from headrace.ops._portable.table import arrays, check, device_of, is_jax, requi
 from headrace.ops._portable.windows import apart, padded
 from headrace.ops.array.slicing import slice_index
 
-_MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 
 
 # -- slices -----------------------------------------------------------------------------------------------------------
 
 
-@arrays("StridedSliceGrad", host=(0, 1, 2, 3), attrs=_MASKS)
+@arrays("StridedSliceGrad", host=(0, 1, 2, 3), attrs=MASKS)
 def _strided_slice_grad(
     xp: Any, shape: Any, begin: Any, end: Any, strides: Any, dy: Any, **masks: int
 ) -> Any:
     sizes = tuple([int(size) for size in shape])
-    first, last, ellipsis, new, shrink = [masks[name] for name in _MASKS]
+    first, last, ellipsis, new, shrink = [masks[name] for name in MASKS]
     index = slice_index(begin, end, strides, (first, last, ellipsis, new, shrink))
     like = np.broadcast_to(np.zeros((), bool), sizes)
     check(dy.shape == like[index].shape)
+    return slice_put_apart(xp, sizes, index, dy)
+
+
+def slice_put_apart(xp: Any, sizes: tuple[int, ...], index: Any, dy: Any) -> Any:
+    """Zeros of such sizes, with `dy` in the place of a slice of its shape."""
     cuts = cuts_of(index, sizes)
     if 0 in dy.shape:
         return xp.zeros(sizes, dtype=dy.dtype, device=device_of(dy))

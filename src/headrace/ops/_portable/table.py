@@ -35,6 +35,9 @@ _FILES: Final = (
     "images",
     "recurrent",
     "drawing",
+    "counting",
+    "sparse",
+    "parts",
     "of_jax",
     "state",
     "rows_of_state",
@@ -104,18 +107,21 @@ class StateKernel:
 
     does: READ, a function of (xp, the variable's value, other inputs…) that gives what is read; ASSIGN, one of (xp,
     value) that gives what the variable becomes; UPDATE, one of (xp, values…, other inputs…) that gives their next
-    values.  Keyword-only parameters are attrs.  variables: how many there are.
+    values.  Keyword-only parameters are attrs.  variables: how many there are.  host: see `ArrayKernel`; such a kernel
+    is compiled only where those inputs are known.
     """
 
     reals = False
 
-    def __init__(self, function: Callable[..., Any], does: str, variables: int) -> None:
+    def __init__(
+        self, function: Callable[..., Any], does: str, variables: int, host: Iterable[int] = ()
+    ) -> None:
         self.function, self.does, self.variables = function, does, variables
-        self.host = frozenset(range(variables))
+        self.host = frozenset(host)
 
     def on_host(self, place: int, count: int) -> bool:
         """See `ArrayKernel`: variables are passed as they are."""
-        return place < self.variables
+        return place < self.variables or place in self.host
 
     def stays(self, place: int) -> bool:
         """See `ArrayKernel`: a reference is passed on."""
@@ -236,13 +242,15 @@ def _of_alike(function: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def of_state(*names: str, does: str, variables: int = 1) -> Callable[[F], F]:
+def of_state(
+    *names: str, does: str, variables: int = 1, host: Iterable[int] = ()
+) -> Callable[[F], F]:
     """Decorator: the state kernel of ops; see `StateKernel`."""
 
     def decorate(function: F) -> F:
         for name in names:
             assert name not in _of_state, f"op {name} has two state kernels"
-            _of_state[name] = StateKernel(function, does, variables)
+            _of_state[name] = StateKernel(function, does, variables, host)
         return function
 
     return decorate

@@ -14,7 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape, text
-from headrace.base.traits import SHARES
+from headrace.base.traits import OF_COUNTS, SHARES
 from headrace.graph.const_value import as_shape
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
@@ -122,6 +122,7 @@ def _broadcast_args_shape(c: ShapeContext) -> Shape:
     outputs="r0: T",
     attrs="T: {int32, int64} = int32",
     shape=_broadcast_args_shape,
+    traits={OF_COUNTS},
     differentiable=False,
 )
 def broadcast_args_op(xp: Any, s0: Any, s1: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import text
+from headrace.base.traits import OF_COUNTS
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import unchanged
 
@@ -42,6 +43,7 @@ def _formats(source: bytes, target: bytes) -> tuple[str, str]:
     outputs="y: T",
     attrs=_ATTRS,
     shape=unchanged,
+    traits={OF_COUNTS},
     differentiable=False,
 )
 def data_format_dim_map_op(xp: Any, x: Array, *, src_format: bytes, dst_format: bytes) -> Any:
@@ -60,6 +62,7 @@ def data_format_dim_map_op(xp: Any, x: Array, *, src_format: bytes, dst_format: 
     outputs="y: T",
     attrs=_ATTRS,
     shape=unchanged,
+    traits={OF_COUNTS},
     differentiable=False,
 )
 def data_format_vec_permute_op(xp: Any, x: Array, *, src_format: bytes, dst_format: bytes) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape, text
-from headrace.base.traits import LIGHT, PER_RECORD
+from headrace.base.traits import LIGHT, PER_RECORD, SIZED_BY_VALUES
 from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -493,7 +493,7 @@ def _where_shape(c: ShapeContext) -> Shape:
     attrs="T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, "
     "qint16, quint16, uint16, complex128, half, uint32, uint64, bool} = bool",
     shape=_where_shape,
-    traits={PER_RECORD},
+    traits={PER_RECORD, SIZED_BY_VALUES},
     differentiable=False,
 )
 def where_op(xp: Any, input: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Dimension, Shape
-from headrace.base.traits import ALIASES, CONST, LIGHT, NEVER_FAILS, PER_RECORD
+from headrace.base.traits import ALIASES, CONST, LIGHT, NEVER_FAILS, OF_COUNTS, PER_RECORD
 from headrace.graph.const_value import as_shape, constant_value
 from headrace.graph.control_flow import output_context
 from headrace.graph.convert import convert
@@ -263,6 +263,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     outputs="offset: N * shape_type",
     attrs="N: int >= 2; shape_type: {int32, int64} = int32",
     shape=lambda c: c.shapes[1:],
+    traits={OF_COUNTS},
     differentiable=False,
 )
 def concat_offset_op(xp: Any, concat_dim: Any, *shape: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.limits import Growth
 from headrace.base.shapes import Shape, merge_sizes, text
+from headrace.base.traits import SIZED_BY_VALUES
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 
@@ -65,6 +66,7 @@ def _rows(splits: Array) -> Array:
     outputs="rt_nested_splits: Tsplits; rt_dense_values: T",
     attrs="T: {bfloat16, float, double, int32, int64} = int32; Tsplits: {int32, int64} = int64",
     shape=lambda c: [_range_rows(c), (None,)],
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def ragged_range_op(
@@ -138,6 +140,7 @@ def _gathered_shapes(c: ShapeContext) -> list[Shape]:
     attrs="Tvalues: type; Tindices: {int32, int64}; Tsplits: {int32, int64} = int64; "
     "PARAMS_RAGGED_RANK: int >= 1; OUTPUT_RAGGED_RANK: int >= 0",
     shape=_gathered_shapes,
+    traits={SIZED_BY_VALUES},
 )
 def ragged_gather_op(
     xp: Any, *given: Any, PARAMS_RAGGED_RANK: int, OUTPUT_RAGGED_RANK: int
@@ -211,6 +214,7 @@ def _sparse_shapes(c: ShapeContext) -> list[Shape]:
     outputs="sparse_indices: int64; sparse_values: T; sparse_dense_shape: int64",
     attrs="RAGGED_RANK: int >= 1; T: type; Tsplits: {int32, int64} = int64",
     shape=_sparse_shapes,
+    traits={SIZED_BY_VALUES},
 )
 def ragged_tensor_to_sparse_op(xp: Any, *given: Any) -> tuple[Array, Array, Array]:
     """A ragged tensor's elements as a sparse tensor's; dimensions are as long as the longest row.
@@ -275,6 +279,7 @@ def _dense_shape(c: ShapeContext) -> Shape:
     attrs="T: type; Tindex: {int64, int32}; Tshape: {int64, int32}; num_row_partition_tensors: int >= 1; "
     "row_partition_types: list(string)",
     shape=_dense_shape,
+    traits={SIZED_BY_VALUES},
 )
 def ragged_tensor_to_tensor_op(
     xp: Any,

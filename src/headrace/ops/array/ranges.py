@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape
-from headrace.base.traits import PER_RECORD
+from headrace.base.traits import OF_COUNTS, PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
@@ -72,7 +72,7 @@ def _range_shape(c: ShapeContext) -> Shape:
     outputs="output: Tidx",
     attrs=f"Tidx: {{{FLOATS}, int8, int16, int32, int64, uint16, uint32, uint64}} = int32",
     shape=_range_shape,
-    traits={PER_RECORD},
+    traits={PER_RECORD, OF_COUNTS},
     differentiable=False,
 )
 def range_op(xp: Any, start: Any, limit: Any, delta: Any) -> Any:

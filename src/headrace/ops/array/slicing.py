@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, merge, text
-from headrace.base.traits import LIGHT, NEVER_FAILS, NEVER_FOLDED, PER_RECORD
+from headrace.base.traits import LIGHT, NEVER_FAILS, NEVER_FOLDED, PER_RECORD, UPDATES
 from headrace.graph.const_value import constant_value
 from headrace.graph.graph import Operation
 from headrace.graph.registry import get, op
@@ -324,7 +324,7 @@ def _(op: Operation, dout: Tensor) -> tuple[None, None, None, None, Tensor]:
     outputs="output_ref: Ref(T)",
     attrs=f"T: type; Index: {{int32, int64}}; {_MASKS}",
     shape=same_as("ref"),
-    traits={NEVER_FOLDED},
+    traits={UPDATES, NEVER_FOLDED},
 )
 @changes
 def strided_slice_assign_op(

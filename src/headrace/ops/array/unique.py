@@ -14,7 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import LIGHT
+from headrace.base.traits import LIGHT, SIZED_BY_VALUES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
@@ -108,7 +108,7 @@ def _vector_shape(c: ShapeContext) -> list[Shape]:
     outputs="y: T; idx: out_idx",
     attrs="T: type; out_idx: {int32, int64} = int32",
     shape=_vector_shape,
-    traits={LIGHT},
+    traits={LIGHT, SIZED_BY_VALUES},
 )
 def unique_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
     """The distinct elements of x [n] in order of occurrence [k], and where each x[i] is among them [n].
@@ -126,6 +126,7 @@ def unique_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
     outputs="y: T; idx: out_idx; count: out_idx",
     attrs="T: type; out_idx: {int32, int64} = int32",
     shape=_vector_shape,
+    traits={SIZED_BY_VALUES},
 )
 def unique_with_counts_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
     """Unique, and how often each element occurs [k].  Raises as Unique."""
@@ -166,6 +167,7 @@ def _along(x: Any, axis: Any) -> tuple[Any, Any, Any]:
     outputs="y: T; idx: out_idx",
     attrs="T: type; Taxis: {int32, int64} = int64; out_idx: {int32, int64} = int32",
     shape=_axis_shape,
+    traits={SIZED_BY_VALUES},
 )
 def unique_v2_op(xp: Any, x: Any, axis: Any, *, out_idx: DType) -> tuple[Any, ...]:
     """The distinct slices of x along axis [1], in order of occurrence, and where each slice is among them.
@@ -182,6 +184,7 @@ def unique_v2_op(xp: Any, x: Any, axis: Any, *, out_idx: DType) -> tuple[Any, ..
     outputs="y: T; idx: out_idx; count: out_idx",
     attrs="T: type; Taxis: {int32, int64} = int64; out_idx: {int32, int64} = int32",
     shape=_axis_shape,
+    traits={SIZED_BY_VALUES},
 )
 def unique_with_counts_v2_op(xp: Any, x: Any, axis: Any, *, out_idx: DType) -> tuple[Any, ...]:
     """UniqueV2, and how often each slice occurs.  Raises as UniqueV2."""
@@ -220,6 +223,7 @@ def _list_diff_shapes(c: ShapeContext) -> list[Shape]:
     outputs="out: T; idx: out_idx",
     attrs="T: type; out_idx: {int32, int64} = int32",
     shape=_list_diff_shapes,
+    traits={SIZED_BY_VALUES},
 )
 def list_diff_op(xp: Any, x: Any, y: Any, *, out_idx: DType) -> tuple[Any, Any]:
     """The elements of x [n] that are not in y [m], in order and with repetitions, and their places in x.

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import ITERATES
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -47,6 +48,7 @@ def _proposal_shapes(c: ShapeContext) -> list[Shape]:
     outputs="rois: float; roi_probabilities: float",
     attrs="post_nms_topn: int = 300",
     shape=_proposal_shapes,
+    traits={ITERATES},
     differentiable=False,
 )
 def generate_bounding_box_proposals_op(

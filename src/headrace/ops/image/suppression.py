@@ -17,6 +17,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import ITERATES, SIZED_BY_VALUES
 from headrace.graph.convert import convert_to_tensor
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
@@ -169,6 +170,7 @@ def _padded_size(c: ShapeContext) -> int | None:
     outputs="selected_indices: int32",
     attrs="iou_threshold: float = 0.5",
     shape=_some,
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def non_max_suppression_v1(
@@ -190,6 +192,7 @@ _KINDS = "T: {half, float} = float; T_threshold: {half, float} = float"
     outputs="selected_indices: int32",
     attrs=_KINDS,
     shape=_some,
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def non_max_suppression_v2(
@@ -208,6 +211,7 @@ def non_max_suppression_v2(
     outputs="selected_indices: int32",
     attrs=_KINDS,
     shape=_some,
+    traits={SIZED_BY_VALUES},
 )
 def non_max_suppression_v3(
     xp: Any,
@@ -245,6 +249,7 @@ def _padded(found: list[int], most: int, pad: bool) -> tuple[Array, Array]:
     outputs="selected_indices: int32; valid_outputs: int32",
     attrs=f"{_KINDS}; pad_to_max_output_size: bool = false",
     shape=_v4_shapes,
+    traits={SIZED_BY_VALUES},
 )
 def non_max_suppression_v4(
     xp: Any,
@@ -276,6 +281,7 @@ def _v5_shapes(c: ShapeContext) -> list[Shape]:
     outputs="selected_indices: int32; selected_scores: T; valid_outputs: int32",
     attrs="T: {half, float} = float; pad_to_max_output_size: bool = false",
     shape=_v5_shapes,
+    traits={SIZED_BY_VALUES},
 )
 def non_max_suppression_v5(
     xp: Any,
@@ -312,6 +318,7 @@ def non_max_suppression_v5(
     inputs="overlaps: float; scores: float; max_output_size: int32; overlap_threshold: float; score_threshold: float",
     outputs="selected_indices: int32",
     shape=_some,
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def non_max_suppression_with_overlaps(
@@ -378,6 +385,7 @@ def _combined_shapes(c: ShapeContext) -> list[Shape]:
     outputs="nmsed_boxes: float; nmsed_scores: float; nmsed_classes: float; valid_detections: int32",
     attrs="pad_per_class: bool = false; clip_boxes: bool = true",
     shape=_combined_shapes,
+    traits={ITERATES},
 )
 def combined_non_max_suppression_op(
     xp: Any,

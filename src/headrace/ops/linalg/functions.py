@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.base.shapes import Shape
+from headrace.base.traits import ITERATES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -111,6 +112,7 @@ def slogdet(input: Any, name: str | None = None) -> LogMatrixDeterminant:
     outputs="output: T",
     attrs=f"T: {MATRICES}",
     shape=square_shape,
+    traits={ITERATES},
 )
 def matrix_square_root(xp: Any, input: Array) -> Array:
     """Principal square roots of matrices [..., n, n]; NaN where there is none (of real ones: no real one).
@@ -167,6 +169,7 @@ def _kronecker(a: Tensor, b: Tensor) -> Tensor:
     outputs="output: T",
     attrs="T: {complex64, complex128}",
     shape=square_shape,
+    traits={ITERATES},
 )
 def matrix_logarithm(xp: Any, input: Array) -> Array:
     """Principal logarithms of complex matrices [..., n, n]; NaN of singular ones.

@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape
-from headrace.base.traits import NEVER_FAILS
+from headrace.base.traits import NEVER_FAILS, OF_COUNTS
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -34,7 +34,7 @@ def _gradient_args_shape(c: ShapeContext) -> list[Shape]:
     outputs="r0: T; r1: T",
     attrs="T: {int32, int64} = int32",
     shape=_gradient_args_shape,
-    traits={NEVER_FAILS},
+    traits={NEVER_FAILS, OF_COUNTS},
     differentiable=False,
 )
 def broadcast_gradient_args(xp: Any, s0: Any, s1: Any) -> tuple[Any, Any]:

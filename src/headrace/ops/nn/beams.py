@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import text
+from headrace.base.traits import ITERATES
 from headrace.graph.registry import op
 from headrace.ops.nn.recurrent import need
 
@@ -26,6 +27,7 @@ Array = np.ndarray[Any, Any]
     outputs="beams: T",
     attrs="T: {int32}",
     shape=lambda c: shape_rules.merge(c.with_rank("step_ids", 3), c.with_rank("parent_ids", 3)),
+    traits={ITERATES},
     differentiable=False,
 )
 def gather_tree(

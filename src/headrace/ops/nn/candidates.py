@@ -16,7 +16,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
-from headrace.base.traits import STATEFUL
+from headrace.base.traits import SIZED_BY_VALUES, STATEFUL
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -260,6 +260,7 @@ def _hit_shapes(c: ShapeContext) -> list[Shape]:
     outputs="indices: int32; ids: int64; weights: float",
     attrs="num_true: int; seed: int = 0; seed2: int = 0",
     shape=_hit_shapes,
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def compute_accidental_hits_op(

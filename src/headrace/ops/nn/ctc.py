@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import SIZED_BY_VALUES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -220,6 +221,7 @@ def _greedy_shapes(c: ShapeContext) -> list[Shape]:
     outputs="decoded_indices: int64; decoded_values: int64; decoded_shape: int64; log_probability: T",
     attrs="merge_repeated: bool = false; blank_index: int = -1; T: {float, double} = float",
     shape=_greedy_shapes,
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def ctc_greedy_decoder_op(
@@ -262,6 +264,7 @@ def _beam_shapes(c: ShapeContext) -> list[Shape]:
     "log_probability: T",
     attrs="beam_width: int >= 1; top_paths: int >= 1; merge_repeated: bool = true; T: {float, double} = float",
     shape=_beam_shapes,
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def ctc_beam_search_decoder_op(

@@ -14,7 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import qint8, qint32, quint8
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import ALIASES
+from headrace.base.traits import ALIASES, QUANTIZED
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, broadcast
 from headrace.graph.tensor import Tensor
@@ -388,7 +388,7 @@ def _reshape_shapes(c: ShapeContext) -> list[Shape]:
     outputs="output: T; output_min: float; output_max: float",
     attrs="T: type; Tshape: {int32, int64} = int32",
     shape=_reshape_shapes,
-    traits={ALIASES},
+    traits={ALIASES, QUANTIZED},
 )
 def quantized_reshape_op(
     xp: Any, tensor: Array, shape: Array, input_min: Array, input_max: Array

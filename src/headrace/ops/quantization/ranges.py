@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import QUANTIZED
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -237,6 +238,7 @@ def _concat_shapes(c: ShapeContext) -> list[Shape]:
     outputs="output: T; output_min: float; output_max: float",
     attrs="N: int >= 2; T: type",
     shape=_concat_shapes,
+    traits={QUANTIZED},
 )
 def quantized_concat_op(xp: Any, concat_dim: Array, *given: Array, N: int, T: dtypes.DType) -> Any:
     """Values side by side along concat_dim, in one range that has room for all of theirs; and that range.

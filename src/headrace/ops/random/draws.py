@@ -17,7 +17,15 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
-from headrace.base.traits import DRAWS, SHARES, STATEFUL
+from headrace.base.traits import (
+    DRAWS,
+    DRAWS_BY_SHAPE,
+    ITERATES,
+    NONE,
+    SHARES,
+    STATEFUL,
+    Traits,
+)
 from headrace.graph.convert import convert
 from headrace.graph.names import get_seed, name_scope, set_random_seed
 from headrace.graph.registry import OpSpec, op
@@ -60,7 +68,7 @@ def _from_shape(c: ShapeContext) -> Shape:
     return c.shape_value("shape")
 
 
-def _filler(name: str, fill: Any, says: str) -> OpSpec:
+def _filler(name: str, fill: Any, says: str, traits: Traits = NONE) -> OpSpec:
     def kernel(
         ctx: KernelContext,
         shape: Array,
@@ -82,7 +90,7 @@ def _filler(name: str, fill: Any, says: str) -> OpSpec:
         outputs="output: dtype",
         attrs=f"{_SEEDS}; dtype: {_FLOATS}; T: {{int32, int64}}",
         shape=_from_shape,
-        traits={STATEFUL, DRAWS, SHARES},
+        traits={STATEFUL, DRAWS, SHARES, *traits},
         differentiable=False,
     )(kernel)
 
@@ -95,6 +103,7 @@ truncated_normal_op = _filler(
     "TruncatedNormal",
     random_streams.truncated_normal,
     "Normal, of mean 0 and standard deviation 1 before values 2 or more away from it were redrawn",
+    {ITERATES},
 )
 
 
@@ -161,24 +170,34 @@ def _taken_for_int(
     outputs="output: T",
     attrs=f"{_SEEDS}; T: type",
     shape=unchanged,
-    traits={STATEFUL, DRAWS},
+    traits={STATEFUL, DRAWS, DRAWS_BY_SHAPE},
     differentiable=False,
 )
-def random_shuffle_op(ctx: KernelContext, value: Any, *, seed: int, seed2: int) -> Any:
+def random_shuffle_op(
+    ctx: KernelContext, value: Any, taken: Array | None = None, *, seed: int, seed2: int
+) -> Any:
     """The rows of value in random order."""
     value = np.asarray(value)
     if value.ndim == 0 or len(value) < 2 or value.size == 0:
         return value.copy()
+    return value[_order(ctx, value, seed=seed, seed2=seed2) if taken is None else taken]
+
+
+@random_shuffle_op.takes_ahead
+def _order(ctx: KernelContext, value: Any, *, seed: int, seed2: int) -> Array:
+    """Numbers of the rows, in random order."""
+    rows = value.shape[0] if value.ndim else 0
+    if rows < 2 or 0 in value.shape:
+        return np.arange(rows)
     stream = stream_of(ctx, seed, seed2)
-    rows = len(value)
     if not stream.seeded:
-        return value[stream.numpy.permutation(rows)]
+        return stream.numpy.permutation(rows)
     blocks = (rows + 2) // 4  # as many as hold rows - 1 numbers
     words = stream.words(stream.reserve(blocks), blocks).ravel()[: rows - 1]
     order = list(range(rows))
     for at, step in enumerate((words % np.arange(rows, 1, -1, dtype=np.uint64)).tolist()):
         order[at], order[at + step] = order[at + step], order[at]
-    return value[order]
+    return np.array(order)
 
 
 def _multinomial_shape(c: ShapeContext) -> Shape:
@@ -195,13 +214,14 @@ def _multinomial_shape(c: ShapeContext) -> Shape:
     outputs="output: output_dtype",
     attrs=f"{_SEEDS}; T: realnumbertype; output_dtype: {{int32, int64}} = int64",
     shape=_multinomial_shape,
-    traits={STATEFUL, DRAWS},
+    traits={STATEFUL, DRAWS, DRAWS_BY_SHAPE},
     differentiable=False,
 )
 def multinomial_op(
     ctx: KernelContext,
     logits: Array,
     num_samples: Any,
+    taken: Array | None = None,
     *,
     seed: int,
     seed2: int,
@@ -211,6 +231,31 @@ def multinomial_op(
 
     Raises InvalidArgument on shapes that do not fit.
     """
+    batch, samples = _classes_wanted(logits, num_samples)
+    out = np.empty((batch, samples), output_dtype.np)
+    if out.size:
+        stream = stream_of(ctx, seed, seed2) if taken is None else Stream.of_taken(taken)
+        first = stream.reserve(_numbers_of(batch, samples) * 256)
+        drawn = random_streams.doubles(stream, first, out.size).reshape(out.shape)
+        for row, values, picks in zip(logits.astype(np.float64), drawn, out, strict=True):
+            picks[:] = picked(row, values)
+    return out
+
+
+@multinomial_op.takes_ahead
+def _taken_for_classes(
+    ctx: KernelContext, logits: Any, num_samples: Any, *, seed: int, seed2: int
+) -> Array:
+    wanted = _classes_wanted(logits, num_samples)
+    return stream_of(ctx, seed, seed2).taken(_numbers_of(*wanted))
+
+
+def _numbers_of(batch: int, samples: int) -> int:
+    return batch * ((samples + 3) // 4 * 4) * 2
+
+
+def _classes_wanted(logits: Any, num_samples: Any) -> tuple[int, int]:
+    """Of how many rows, and how many of each.  Raises InvalidArgument."""
     if logits.ndim != 2 or num_samples.ndim:
         raise errors.invalid_argument(
             f"logits should be a matrix, got shape {shape_rules.text(logits.shape)}"
@@ -222,14 +267,7 @@ def multinomial_op(
         raise errors.invalid_argument(f"num_samples should be non-negative, got {samples}")
     if classes < 1:
         raise errors.invalid_argument(f"num_classes should be positive, got {classes}")
-    out = np.empty((batch, samples), output_dtype.np)
-    if out.size:
-        stream = stream_of(ctx, seed, seed2)
-        first = stream.reserve(batch * ((samples + 3) // 4 * 4) * 2 * 256)
-        drawn = random_streams.doubles(stream, first, out.size).reshape(out.shape)
-        for row, values, picks in zip(logits.astype(np.float64), drawn, out, strict=True):
-            picks[:] = picked(row, values)
-    return out
+    return batch, samples
 
 
 def picked(logits: Array, drawn: Array) -> Array:
@@ -281,7 +319,7 @@ def _shape_and(arg: str) -> Any:
     outputs="output: dtype",
     attrs=f"{_SEEDS}; S: {{int32, int64}}; dtype: {{half, float, double}}",
     shape=_shape_and("rate"),
-    traits={STATEFUL, DRAWS},
+    traits={STATEFUL, DRAWS, ITERATES},
 )
 def random_poisson_op(
     ctx: KernelContext, shape: Array, rate: Any, *, dtype: DType, seed: int, seed2: int
@@ -296,7 +334,7 @@ def random_poisson_op(
     outputs="output: dtype",
     attrs=f"{_SEEDS}; S: {{int32, int64}}; R: {_WHOLE} = double; dtype: {_WHOLE} = int64",
     shape=_shape_and("rate"),
-    traits={STATEFUL, DRAWS},
+    traits={STATEFUL, DRAWS, ITERATES},
 )
 def random_poisson_v2_op(
     ctx: KernelContext, shape: Array, rate: Any, *, dtype: DType, seed: int, seed2: int

@@ -16,7 +16,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
-from headrace.base.traits import DRAWS, STATEFUL
+from headrace.base.traits import DRAWS, ITERATES, STATEFUL
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
@@ -124,7 +124,7 @@ def _shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="seed: int = 0; seed2: int = 0; S: {int32, int64}; T: {half, float, double}",
     shape=_shape,
-    traits={STATEFUL, DRAWS},
+    traits={STATEFUL, DRAWS, ITERATES},
 )
 def random_gamma_op(
     ctx: KernelContext, shape: Array, alpha: Array, *, seed: int, seed2: int

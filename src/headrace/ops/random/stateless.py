@@ -16,7 +16,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import STATEFUL
+from headrace.base.traits import ITERATES, NONE, STATEFUL, Traits
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, op
@@ -129,7 +129,9 @@ _KEY_TYPES = "Tshape: {int32, int64} = int32"
 _RAISES = "Raises InvalidArgument on a bad shape or seed"
 
 
-def _fillers(name: str, fill: Callable[..., Array], says: str) -> tuple[OpSpec, OpSpec]:
+def _fillers(
+    name: str, fill: Callable[..., Array], says: str, traits: Traits = NONE
+) -> tuple[OpSpec, OpSpec]:
     def by_seed(xp: Any, shape: Array, seed: Array, *, dtype: DType) -> Array:
         return _filled(_stream(seed), shape, fill, dtype.np)
 
@@ -147,6 +149,7 @@ def _fillers(name: str, fill: Callable[..., Array], says: str) -> tuple[OpSpec, 
         outputs="output: dtype",
         attrs=f"{types}; {_SEED_TYPES}",
         shape=_of_seed,
+        traits=traits,
         differentiable=False,
     )(by_seed)
     second = op(
@@ -155,6 +158,7 @@ def _fillers(name: str, fill: Callable[..., Array], says: str) -> tuple[OpSpec, 
         outputs="output: dtype",
         attrs=f"{types}; {_KEY_TYPES}",
         shape=_of_key,
+        traits=traits,
         differentiable=False,
     )(by_key)
     return first, second
@@ -168,6 +172,7 @@ _fillers(
     "StatelessTruncatedNormal",
     random_streams.truncated_normal,
     "Normal, of mean 0 and standard deviation 1 before values 2 or more away from it were redrawn",
+    {ITERATES},
 )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.limits import Growth
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import SIZED_BY_VALUES
 from headrace.graph.convert import convert
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -138,6 +139,7 @@ def _numbers(
     attrs="N: int >= 0; hashed_output: bool; num_buckets: int >= 0; hash_key: int; "
     f"{_TYPES}; out_type: {{int64, string}}; internal_type: {{int64, string}}",
     shape=_shapes,
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def sparse_cross_op(

@@ -15,6 +15,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import OF_COUNTS, SIZED_BY_VALUES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -67,6 +68,7 @@ def _concat_shapes(c: ShapeContext) -> list[Shape]:
     outputs="output_indices: int64; output_values: T; output_shape: int64",
     attrs="concat_dim: int; N: int >= 2; T: type",
     shape=_concat_shapes,
+    traits={OF_COUNTS},
     differentiable=False,
 )
 def sparse_concat_op(xp: Any, *parts: Any, concat_dim: int, N: int) -> Any:
@@ -130,6 +132,7 @@ def _split_shapes(c: ShapeContext) -> list[Shape]:
     outputs="output_indices: num_split * int64; output_values: num_split * T; output_shape: num_split * int64",
     attrs="num_split: int >= 1; T: type",
     shape=_split_shapes,
+    traits={SIZED_BY_VALUES},
 )
 def sparse_split_op(
     xp: Any, split_dim: Any, indices: Array, values: Array, shape: Array, *, num_split: int
@@ -186,6 +189,7 @@ def _slice_shapes(c: ShapeContext) -> list[Shape]:
     outputs="output_indices: int64; output_values: T; output_shape: int64",
     attrs="T: type",
     shape=_slice_shapes,
+    traits={SIZED_BY_VALUES},
 )
 def sparse_slice_op(
     xp: Any, indices: Array, values: Array, shape: Array, start: Array, size: Array
@@ -219,6 +223,7 @@ def sparse_slice_op(
     outputs="val_grad: T",
     attrs=f"T: {{{ALL_NUMBERS}}}",
     shape=lambda c: (c.with_rank("input_indices", 2) or (None,))[:1],
+    traits={OF_COUNTS},
 )
 def sparse_slice_grad_op(
     xp: Any, backprop_val_grad: Any, input_indices: Array, input_start: Array, output_indices: Array
@@ -271,6 +276,7 @@ def _reshape_shapes(c: ShapeContext) -> list[Shape]:
     inputs="input_indices: int64; input_shape: int64; new_shape: int64",
     outputs="output_indices: int64; output_shape: int64",
     shape=_reshape_shapes,
+    traits={OF_COUNTS},
     differentiable=False,
 )
 def sparse_reshape_op(
@@ -360,6 +366,7 @@ def _filled_shapes(c: ShapeContext) -> list[Shape]:
     outputs="output_indices: int64; output_values: T; empty_row_indicator: bool; reverse_index_map: int64",
     attrs="T: type",
     shape=_filled_shapes,
+    traits={SIZED_BY_VALUES},
 )
 def sparse_fill_empty_rows_op(
     xp: Any, indices: Array, values: Array, dense_shape: Array, default_value: Any

@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import OF_COUNTS, SIZED_BY_VALUES
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -401,6 +402,7 @@ def _sum_shapes(c: ShapeContext) -> list[Shape]:
     outputs="sum_indices: int64; sum_values: T; sum_shape: int64",
     attrs=f"T: {{{ALL_NUMBERS}}}; Treal: realnumbertype",
     shape=_sum_shapes,
+    traits={SIZED_BY_VALUES},
 )
 def sparse_add_op(
     xp: Any,
@@ -454,6 +456,7 @@ def _same_rows(c: ShapeContext) -> list[Shape]:
     outputs="a_val_grad: T; b_val_grad: T",
     attrs=f"T: {{{ALL_NUMBERS}}}",
     shape=_same_rows,
+    traits={OF_COUNTS},
     differentiable=False,
 )
 def sparse_add_grad_op(

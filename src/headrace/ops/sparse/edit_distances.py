@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape
+from headrace.base.traits import ITERATES
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
@@ -54,6 +55,7 @@ def _checked_sizes(one: Array, other: Array, kind: Any) -> None:
     outputs="output: float",
     attrs="normalize: bool = true; T: type",
     shape=_shape,
+    traits={ITERATES},
     differentiable=False,
 )
 def edit_distance_op(

@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import SIZED_BY_VALUES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
@@ -144,6 +145,7 @@ def _reduction(name: str, ufunc: Any, types: str, what: str) -> tuple[OpSpec, Op
         outputs="output_indices: int64; output_values: T; output_shape: int64",
         attrs=attrs,
         shape=lambda c: [None, None, None],
+        traits={SIZED_BY_VALUES},
     )(sparse)
     return made, kept_sparse
 
@@ -342,6 +344,7 @@ def _beside_sparse(name: str, ufunc: Any, types: str, what: str) -> OpSpec:
         outputs="output_indices: int64; output_values: T",
         attrs=f"T: {types}",
         shape=_union_shapes,
+        traits={SIZED_BY_VALUES},
         differentiable=False,
     )(kernel)
 

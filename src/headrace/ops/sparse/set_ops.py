@@ -15,6 +15,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import OF_COUNTS, SIZED_BY_VALUES
 from headrace.graph.convert import convert
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -150,6 +151,7 @@ def _dense_shapes(c: ShapeContext) -> list[Shape]:
     outputs=_OUTPUTS,
     attrs=_ATTRS,
     shape=_dense_shapes,
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def dense_to_dense_op(xp: Any, set1: Array, set2: Array, *, set_operation: bytes) -> Any:
@@ -188,6 +190,7 @@ def _mixed_shapes(c: ShapeContext) -> list[Shape]:
     outputs=_OUTPUTS,
     attrs=_ATTRS,
     shape=_mixed_shapes,
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def dense_to_sparse_op(
@@ -220,6 +223,7 @@ def _sparse_shapes(c: ShapeContext) -> list[Shape]:
     outputs=_OUTPUTS,
     attrs=_ATTRS,
     shape=_sparse_shapes,
+    traits={SIZED_BY_VALUES},
     differentiable=False,
 )
 def sparse_to_sparse_op(
@@ -246,6 +250,7 @@ def sparse_to_sparse_op(
     outputs="size: int32",
     attrs=f"validate_indices: bool = true; {_T}",
     shape=lambda c: None,
+    traits={OF_COUNTS},
     differentiable=False,
 )
 def set_size_op(

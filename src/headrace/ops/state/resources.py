@@ -353,7 +353,7 @@ def _slice_target(c: ShapeContext) -> list[Shape]:
     inputs="ref: resource; begin: Index; end: Index; strides: Index; value: T",
     attrs=f"T: type; Index: {{int32, int64}}; {_STRIDED}",
     shape=_slice_target,
-    traits={STATEFUL},
+    traits={UPDATES, STATEFUL},
     differentiable=False,
 )
 def resource_strided_slice_assign_op(

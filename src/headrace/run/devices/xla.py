@@ -8,9 +8,11 @@ Source: https://docs.jax.dev (device_put, default_device, enable_x64, default_ma
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cache
@@ -23,6 +25,8 @@ from headrace.base import errors
 from headrace.run.devices.device import NUMBERS, Device, Updating
 
 _FLAG = "--xla_force_host_platform_device_count"
+
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory")
 
 _log = logging.getLogger("headrace")
 
@@ -48,9 +52,7 @@ def _devices(stand_ins: int) -> Sequence[Any]:
         else:
             found = [each for each in jax.devices() if each.platform in ("gpu", "cuda", "rocm")]
     except Exception as error:  # of whatever kind a broken installation raises
-        _log.warning(
-            "JAX cannot be used, so there are CPUs only: %s: %s", type(error).__name__, error
-        )
+        _warn_of(type(error).__name__, str(error))
         return ()
     if stand_ins > len(found):
         _log.warning(
@@ -62,6 +64,31 @@ def _devices(stand_ins: int) -> Sequence[Any]:
             stand_ins,
         )
     return tuple(found[:stand_ins] if stand_ins else found)
+
+
+@cache
+def compiles_here() -> bool:
+    """Whether JAX compiles for this host's processors; if it cannot be used a warning has said so."""
+    try:
+        import jax
+        import jax.numpy
+
+        jax.devices("cpu")
+    except Exception as error:  # as above
+        _warn_of(type(error).__name__, str(error))
+        return False
+    return True
+
+
+_warned = threading.Event()
+
+
+def _warn_of(kind: str, text: str) -> None:
+    """Say it in one line, once."""
+    if not _warned.is_set():
+        _warned.set()
+        said = " ".join(text.split())
+        _log.warning("JAX cannot be used, so there are CPUs only: %s: %.300s", kind, said)
 
 
 Visible = tuple[int, ...] | None
@@ -124,7 +151,7 @@ class Gpu(Device):
 
     def _get(self, value: Any) -> Any:
         """See `Device`."""
-        return self._guarded(np.array, value)
+        return self._guarded(np.array if self._stands_in else _got, value)
 
     def is_final(self, error: Exception) -> bool:
         """See `Device`."""
@@ -188,7 +215,7 @@ class Gpu(Device):
             if said is not None:
                 return int(said)
         arrays = [each for each in self._jax.live_arrays() if self._device in each.devices()]
-        return sum([int(each.nbytes) for each in arrays])
+        return sum([int(each.nbytes) for each in arrays if _is_there(each)])
 
     def _here(self) -> AbstractContextManager[Any]:
         if os.getpid() != self._process:
@@ -203,15 +230,45 @@ class Gpu(Device):
         return stack
 
     def _guarded(self, function: Callable[..., Any], *given: Any) -> Any:
-        """What it gives.  Raises ResourceExhausted where the device has no memory for it."""
+        """What it gives.  Raises ResourceExhausted where the device has no memory for it.
+
+        GPUs ask for memory before they compute, and so do those who stand in for them: else it would be whoever looks
+        at the result that fails.
+        """
         try:
-            return function(*given)
+            found = function(*given)
+            return self._jax.block_until_ready(found) if self._stands_in else found
         except Exception as error:
-            if "RESOURCE_EXHAUSTED" in str(error):
+            if any(phrase in str(error) for phrase in _NO_MEMORY):
                 raise errors.resource_exhausted(
                     f"OOM: {self.description} has no memory for this: {str(error).splitlines()[0]}"
                 ) from error
             raise
+
+
+def _is_there(value: Any) -> bool:
+    """Whether it has been made, and is not what there was no memory for."""
+    try:
+        return bool(value.block_until_ready().size)
+    except Exception:  # whatever that has failed with, or that it is deleted
+        return False
+
+
+def _got(value: Any) -> Any:
+    """A copy of an array of a device.  NumPy would have JAX make one, which that keeps, and make another of it."""
+    import jax
+
+    try:
+        host = jax.devices("cpu")[0]
+    except RuntimeError:  # JAX_PLATFORMS leaves it out
+        return np.array(value)
+    if not value.size or host in value.devices():
+        return np.array(value)
+    with _with_64_bits():
+        copy = jax.block_until_ready(jax.device_put(value, host))
+    memory = (ctypes.c_char * copy.nbytes).from_address(copy.unsafe_buffer_pointer())
+    memory.owner = copy  # type: ignore[attr-defined]  # which nobody else has, and who has the result keeps
+    return np.ndarray(copy.shape, copy.dtype, memory)
 
 
 def _with_64_bits() -> AbstractContextManager[Any]:

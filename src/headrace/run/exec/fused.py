@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,6 +24,7 @@ MOST_FORMS: Final = 8
 
 
 _MOST_S_AT_EXIT: Final = 60.0
+_MOMENT_S: Final = 1e-3
 
 Like = tuple[tuple[int, ...], Any]
 """The shape and dtype of an array."""
@@ -47,11 +50,16 @@ class FusedKernel:
         self._told = tuple(told)
         self._forms: dict[Any, Callable[..., Any] | None] = {}
         self.fell_back = 0
+        self._compiling: set[Any] = set()  # shapes
         self.on_hopeless: Callable[[], object] = lambda: None
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
         """Its results, which nobody may change; None: it is to be done node by node."""
-        found = self._run(values)
+        if compiler.forked:
+            self.on_hopeless()
+            found = None
+        else:
+            found = self._run(values)
         if found is None:
             self.fell_back += 1
         return found
@@ -74,9 +82,15 @@ class FusedKernel:
                 self.on_hopeless()
             elif like not in self._forms:
                 self._forms[like] = None
+                self._compiling.add(like)
                 likes = [(tuple(value.shape), value.dtype) for value in values]
                 compiler.submit(lambda: self._compile(like, likes, told))
         return form
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is being compiled for shapes that it has met."""
+        return bool(self._compiling)
 
     @property
     def hopeless(self) -> bool:
@@ -92,8 +106,10 @@ class FusedKernel:
             logging.getLogger("headrace").info(
                 "a group of nodes is not compiled: %s: %s", type(error).__name__, error
             )
-            return
-        self._forms[like] = form
+        else:
+            self._forms[like] = form
+        finally:
+            self._compiling.discard(like)
 
     def _function_for(self, told: Sequence[Any]) -> Callable[..., Any]:
         return partial(self._function, told=told) if told else self._function
@@ -113,14 +129,24 @@ class FusedKernel:
 
 
 class _Compiler:
-    """One thread, while there is something to compile."""
+    """One thread, while there is something to compile.
+
+    forked: this process was forked from one that had used JAX, which does not survive that: what is compiled is of no
+    use, and nothing more is.
+    """
+
+    forked = False
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[Callable[[], object]] = deque()
         self._running = False
         self._ends = False
         self._process = os.getpid()
+        self._thread: threading.Thread | None = None
         self._idle = threading.Condition(self._lock)
 
     def submit(self, work: Callable[[], object]) -> None:
@@ -132,7 +158,9 @@ class _Compiler:
             if self._running:
                 return
             self._running, self._process = True, os.getpid()
-        threading.Thread(target=self._run, name="headrace xla", daemon=True).start()
+            thread = threading.Thread(target=self._run, name="headrace xla", daemon=True)
+            self._thread = thread
+        thread.start()
 
     def wait(self, timeout_s: float) -> bool:
         """Until nothing is left.  Whether that is so."""
@@ -147,6 +175,14 @@ class _Compiler:
             self._ends = True
             self._waiting.clear()
             self._idle.wait_for(lambda: not self._running, _MOST_S_AT_EXIT)
+            thread = self._thread
+        if thread is not None:
+            _see_off(thread, _MOST_S_AT_EXIT)
+
+    def begin_anew(self) -> None:
+        """In a process that was just forked, which has neither the thread nor whoever has locked something."""
+        self._begin()
+        self.forked = self._ends = "jax" in sys.modules
 
     def _run(self) -> None:
         while True:
@@ -159,5 +195,18 @@ class _Compiler:
             work()
 
 
+def _see_off(thread: threading.Thread, timeout_s: float) -> None:
+    """Until a thread is gone, with what libraries do at the end of one, for which JAX's takes the interpreter's lock:
+    while the process ends it would be killed there, and the process with it.
+    """
+    ends = time.monotonic() + timeout_s
+    thread.join(timeout_s)
+    place = f"/proc/self/task/{thread.native_id}"
+    while os.path.exists(place) and time.monotonic() < ends:
+        time.sleep(_MOMENT_S)
+
+
 compiler: Final = _Compiler()
 atexit.register(compiler.end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=compiler.begin_anew)

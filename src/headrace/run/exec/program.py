@@ -205,12 +205,15 @@ class Program:
         """As `run`, in one of the forms that there are."""
         if tuner.chosen is not None:
             return tuner.chosen(*given)
-        plain = copy.copy(self)
-        plain.tuner = None
+        plain = tuner.plain
+        if plain is None:
+            alike = copy.copy(self)
+            alike.tuner = None
+            plain = tuner.plain = alike.run
         if tuner.over:
             self.tuner = None
-            return plain.run(*given)
-        return tuner.run(plain.run, *given)
+            return plain(*given)
+        return tuner.run(plain, *given)
 
     @takes
     def _execute(
