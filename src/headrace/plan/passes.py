@@ -30,7 +30,7 @@ from headrace.plan.rules.group import apply
 from headrace.plan.rules.loop_factors import turn_factors
 from headrace.plan.rules.loop_stacks import drop_stacked_shapes
 from headrace.plan.rules.loop_sums import sum_beside
-from headrace.plan.rules.table import RULES
+from headrace.plan.rules.table import EARLY, RULES
 from headrace.plan.scheduling import load, poll, schedule
 
 
@@ -121,6 +121,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("merge outside", merge, invariants.check_values, _outside),
     Pass("stacks", drop_stacked_shapes, invariants.check_values, _outside),
     Pass("idle", leave_idle, invariants.check_values, _improved),
+    *[Pass(rule.name, partial(apply, rule), invariants.check_groups, _together) for rule in EARLY],
     Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),

@@ -78,13 +78,11 @@ def _distinct(x: Any) -> tuple[Any, Any]:
 def _distinct_close(x: Any, limit: int) -> tuple[Any, Any]:
     """`_distinct` of a vector of numbers in [0, limit)."""
     places = np.arange(len(x))
-    first = np.full(limit, len(x), np.intp)
-    np.minimum.at(first, x, places)
-    firsts = first[x]
-    news = firsts == places
-    numbers = np.cumsum(news)
-    numbers -= 1
-    return np.flatnonzero(news), numbers[firsts]
+    of_number = np.empty(limit, np.intp)
+    of_number[x[::-1]] = places[::-1]  # of equal numbers the last one stays, which is the first
+    (first,) = (of_number.take(x) == places).nonzero()
+    of_number[x.take(first)] = places[: len(first)]
+    return first, of_number.take(x)
 
 
 def _counts(first: Any, index: Any) -> Any:
