@@ -228,7 +228,7 @@ def sorting(nodes: IdNodes, group: Group) -> Callable[[Sequence[Any]], Sorted | 
                 return None
         elif reshape is not None:
             indices, sizes = reshaped(indices, sizes, values[new_shape_at])
-        if len(ids) and ids.min() < 0:
+        if len(ids) and np.minimum.reduce(ids) < 0:
             good = ids >= 0
             indices, ids = indices[good], ids[good]
         rows = indices[:, 0]

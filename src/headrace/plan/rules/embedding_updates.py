@@ -1,29 +1,24 @@
-"""Updates of embeddings: from the gradient of what was looked up to the rows of the variable, in one instruction.
+"""Updates of embeddings: from the gradient of what was looked up to the sums of its rows, all at once.
 
 The gradient of a safe lookup is masked, its rows are added up by the number of what each was looked up for, and the
 optimizer adds up what has one number once more, which differ already (`Unique`): twenty nodes, of which two do
 something where every example has one id.  The sums are those that the nodes make, in the same order.
-Called by: plan.passes.  Threads: any; the update takes the variables' locks.
+Called by: plan.rules.joint_updates.  Threads: any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from headrace.base.traits import UPDATES
 from headrace.ops._kernels.sparse_keys import is_counting
 from headrace.ops.sparse.segments import sums_by_number
-from headrace.ops.training.update_rules import gradient_at
-from headrace.plan import check
-from headrace.plan.binding import bound_kernel
+from headrace.ops.training.update_rules import inputs_of
 from headrace.plan.ir import NODE, Facts, Instr
-from headrace.plan.rules.group import Group, Having, Match, Rule
-from headrace.run.exec.instructions import Kernel
+from headrace.plan.rules.group import Group
 
 _GRADIENTS: Final = ("SparseSegmentSumGrad", "SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad")
 _SELECTS: Final = ("Select", "SelectV2")
@@ -31,7 +26,7 @@ _MASKS: Final = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "sh
 _ONLY_FIRST: Final = [0, 0, 0, 0, 1]  # those of [0]
 
 
-class _Nodes(NamedTuple):
+class RowNodes(NamedTuple):
     """Those of an update, beside what follows from shapes alone.
 
     flat: the numbers as a vector; unique: the same once more; rows: the sums as rows; looked_up: what is as long as
@@ -49,8 +44,13 @@ class _Nodes(NamedTuple):
     mask: Instr | None
 
 
-def _match(update: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
-    """The update, and all that its gradient is made of since the lookup's own gradient."""
+def rows_before(
+    update: Instr, facts: Facts, taken: AbstractSet[Instr]
+) -> tuple[RowNodes, set[Instr]] | None:
+    """The nodes that the gradient of an update of rows is made of since the lookup's own gradient, if it is one.
+
+    Also all that may run with it: nobody else wants what they give.
+    """
     search = _Search(facts, taken)
     nodes = search.nodes(update)
     if nodes is None:
@@ -68,7 +68,7 @@ def _match(update: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | No
     for member in inside:
         if member is not update and not facts.values.changing.isdisjoint(member.inputs):
             return None
-    return Match(inside, partial(_build, nodes))
+    return nodes, inside
 
 
 def _is_wanted(instr: Instr, members: AbstractSet[Instr], facts: Facts) -> bool:
@@ -79,9 +79,6 @@ def _is_wanted(instr: Instr, members: AbstractSet[Instr], facts: Facts) -> bool:
     )
 
 
-RULE: Final = Rule("embedding-updates", Having(UPDATES), _match)
-
-
 class _Search:
     """beside: nodes whose values the group needs only where its nodes run one by one."""
 
@@ -89,19 +86,16 @@ class _Search:
         self._facts, self._taken = facts, taken
         self.beside: set[Instr] = set()
 
-    def nodes(self, update: Instr) -> _Nodes | None:
+    def nodes(self, update: Instr) -> RowNodes | None:
         """The nodes before `update`, if it is one of rows of an embedding."""
-        spec = update.op.spec
-        if spec is None or update.controls or "indices" not in (n.name for n in spec.inputs):
+        known = inputs_of(update.op)
+        if known is None or known.indices_at < 0:
             return None
-        names = [each.name for each in spec.inputs]
-        if "grad" not in names:
-            return None
-        sums = self._maker(update.inputs[names.index("grad")], "UnsortedSegmentSum")
-        unique = self._maker(update.inputs[names.index("indices")], "Unique")
+        sums = self._maker(update.inputs[known.grad_at], "UnsortedSegmentSum")
+        unique = self._maker(update.inputs[known.indices_at], "Unique")
         if sums is None or unique is None or sums.inputs[1] != unique.outputs[1]:
             return None
-        if update.inputs[names.index("indices")] != unique.outputs[0]:
+        if update.inputs[known.indices_at] != unique.outputs[0]:
             return None
         flat, numbers = self._maker(unique.inputs[0], "Reshape"), unique.inputs[0]
         if flat is not None:
@@ -124,7 +118,7 @@ class _Search:
             return None
         self.beside.update((both, unique) if flat is None else (both, unique, flat))
         mask = self._mask(slope.inputs[0])
-        return _Nodes(update, sums, unique, flat, rows, both.inputs[1], slope, looked_up, mask)
+        return RowNodes(update, sums, unique, flat, rows, both.inputs[1], slope, looked_up, mask)
 
     def _maker(self, value: int, *kinds: str) -> Instr | None:
         found = self._facts.maker(value)
@@ -194,13 +188,9 @@ def _maker_in(group: Group, value: int) -> Instr:
     return next(member for member in group.members if value in member.outputs)
 
 
-def _build(nodes: _Nodes, group: Group) -> Kernel:
+def summing(nodes: RowNodes, group: Group) -> Callable[[Sequence[Any]], tuple[Any, Any] | None]:
+    """A function of the group's inputs: the sums, and the rows that they are of; None where the nodes have to run."""
     by_op = {member.op: member for member in group.members}
-    update = by_op[nodes.update.op]
-    assert update.op.spec is not None
-    change = bound_kernel(update.op, update.op.spec)
-    if check.enabled:
-        change = check.checked_kernel(change, update.op, update.op.spec.single_output)
     places = group.places
     slope_at, places_at, segments_at, count_at = group.inputs_of(by_op[nodes.slope.op])
     numbers_at = places[nodes.unique.outputs[0]]
@@ -217,19 +207,10 @@ def _build(nodes: _Nodes, group: Group) -> Kernel:
         mask_at, like_at, slope_at = group.inputs_of(by_op[nodes.mask.op])
         if like_at >= outside:
             like_at = places[_maker_in(group, nodes.mask.inputs[1]).inputs[0]]
-    given_at = group.inputs_of(update)
-    names = [each.name for each in update.op.spec.inputs]
-    grad_at, indices_at = gradient_at(update.op), names.index("indices")
-    given_at[grad_at] = given_at[indices_at] = 0  # made here
-    gives = bool(group.outputs)
 
-    def at_once(values: Sequence[Any]) -> Sequence[Any] | None:
-        slope, numbers, at, segments = (
-            values[slope_at],
-            values[numbers_at],
-            values[places_at],
-            values[segments_at],
-        )
+    def found(values: Sequence[Any]) -> tuple[Any, Any] | None:
+        slope, numbers = values[slope_at], values[numbers_at]
+        at, segments = values[places_at], values[segments_at]
         count = len(segments)
         if numbers.ndim != 1 or slope.ndim < 1 or at.shape != segments.shape:
             return None
@@ -248,10 +229,6 @@ def _build(nodes: _Nodes, group: Group) -> Kernel:
             if b"\1" in mask.tobytes():
                 slope = np.where(mask, slope.dtype.type(0), slope)
         parts = slope if len(slope) == count else slope[:count]
-        given = [values[each] for each in given_at]
-        given[grad_at] = sums_by_number(parts, at, len(numbers))
-        given[indices_at] = numbers
-        found = change(*given)
-        return (found,) if gives else ()
+        return sums_by_number(parts, at, len(numbers)), numbers
 
-    return group.kernel(at_once)
+    return found

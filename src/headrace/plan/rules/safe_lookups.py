@@ -4,7 +4,7 @@
 combines the rows of each example, puts zeros where there was no id, and gives the result the dimensions of the ids: two
 dozen nodes for each column of categories.  Where every example has one id that counts, and all are rows of the table,
 that is two gathers; where not, the nodes' kernels run one after the other.
-The group stands where ids get their defaults, so all that it takes has to be there by then.
+The group stands where the first of its nodes stood for which all is there.
 Called by: plan.passes.  Threads: any.
 """
 
@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from headrace.ops.array.unique import are_close, distinct_close
 from headrace.plan.ir import Facts, Instr
 from headrace.plan.rules.embedding_ids import IdNodes, IdSearch, kept_of, kernel_of, sorting
 from headrace.plan.rules.group import Group, Match, Rule
@@ -58,37 +59,48 @@ def _match(select: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | No
     nodes = _Search(facts, taken).all_of(select)
     if nodes is None:
         return None
-    ids, place = nodes.ids, nodes.ids.fill
-    members = nodes.all
-    made = {value for member in members for value in member.outputs}
-    for member in members:
-        if member is nodes.gather:
-            if not _may_read_at(member, place, facts):
-                return None
-        elif not facts.values.changing.isdisjoint(member.inputs):
-            return None
-        if not all(value in made or _is_there(value, place, facts) for value in member.inputs):
-            return None
-    given = {ids.fill.outputs[2], ids.rows.outputs[0], *ids.unique.outputs}
-    for each in (nodes.gather, nodes.combine, nodes.zeros, nodes.marks, select, *nodes.shaped[3:]):
-        given.update(each.outputs)
-    kept = kept_of(members, given, facts)
-    return None if kept is None else Match(members, partial(_build, nodes), kept, place)
+    found = _placed(nodes, facts)
+    if found is None and nodes.shaped:
+        found = _placed(nodes._replace(shaped=()), facts)
+    return found
 
 
 RULE: Final = Rule("safe-lookups", ("Select", "SelectV2"), _match)
 
 
-def _is_there(value: int, place: Instr, facts: Facts) -> bool:
-    """Whether it is made before an instruction."""
-    maker = facts.maker(value)
-    return maker is None or facts.place[maker] < facts.place[place]
+def _placed(nodes: _Nodes, facts: Facts) -> Match | None:
+    """The group, where all that it takes is there, and nobody has wanted what it gives."""
+    ids, members = nodes.ids, nodes.all
+    for member in members:
+        if member is not nodes.gather and not facts.values.changing.isdisjoint(member.inputs):
+            return None
+    given = {ids.fill.outputs[2], ids.rows.outputs[0], *ids.unique.outputs}
+    for each in (nodes.gather, nodes.combine, nodes.zeros, nodes.marks, nodes.select):
+        given.update(each.outputs)
+    for each in nodes.shaped[3:]:
+        given.update(each.outputs)
+    kept = kept_of(members, given, facts)
+    if kept is None:
+        return None
+    place, inside = facts.place, set(members)
+    makers = (facts.maker(value) for member in members for value in member.inputs)
+    ready = max((place[m] for m in makers if m is not None and m not in inside), default=-1)
+    users = (user for value in kept for user in facts.users(value) if user not in inside)
+    wanted = min((place[user] for user in users), default=len(place))
+    for member in sorted(members, key=place.__getitem__):
+        if ready < place[member] < wanted:
+            return (
+                Match(members, partial(_build, nodes), kept, member)
+                if _reads_alike(nodes.gather, member, facts)
+                else None
+            )
+    return None
 
 
-def _may_read_at(member: Instr, place: Instr, facts: Facts) -> bool:
-    """Whether what a node reads is the same at an instruction before it."""
-    apart = facts.writers[facts.place[member]] != facts.writers[facts.place[place]]
-    return not (apart or place.effects) or facts.values.changing.isdisjoint(member.inputs)
+def _reads_alike(gather: Instr, other: Instr, facts: Facts) -> bool:
+    """Whether what it reads is the same at another node, neither of which has effects."""
+    apart = facts.writers[facts.place[gather]] != facts.writers[facts.place[other]]
+    return not apart or facts.values.changing.isdisjoint(gather.inputs)
 
 
 class _Search(IdSearch):
@@ -114,7 +126,7 @@ class _Search(IdSearch):
             return None
         if column.inputs[0] != ids.fill.outputs[2] or self.known(column.inputs[1]) != [-1, 1]:
             return None
-        shaped = self._shaped(select, ids.fill)
+        shaped = self._shaped(select)
         return _Nodes(ids, gather, combine, zeros, column, width, marks, select, shaped)
 
     def _width(self, repeats: int, result: int) -> tuple[Instr, Instr, Instr] | None:
@@ -132,8 +144,8 @@ class _Search(IdSearch):
             return None
         return shape, only, pack
 
-    def _shaped(self, select: Instr, place: Instr) -> tuple[Instr, ...]:
-        """The nodes that give it other first dimensions, if those are known by then; else none."""
+    def _shaped(self, select: Instr) -> tuple[Instr, ...]:
+        """The nodes that give it other first dimensions, if there are any."""
         (result,) = select.outputs
         for reshape in self._facts.users(result):
             both = (
@@ -149,7 +161,7 @@ class _Search(IdSearch):
                 continue
             inside = (shape, end, both)
             alone = all(self._facts.is_for_one(value) for each in inside for value in each.outputs)
-            if alone and self.may_join(reshape) and _is_there(both.inputs[0], place, self._facts):
+            if alone and self.may_join(reshape):
                 return (*inside, reshape)
         return ()
 
@@ -162,7 +174,9 @@ def _build(nodes: _Nodes, group: Group) -> Kernel:
     ids = nodes.ids
     sorted_ids, distinct = sorting(ids, group), kernel_of(ids.unique)
     params_at = group.inputs_of(by_op[nodes.gather.op])[0]
-    combine, marked, chosen = (kernel_of(n) for n in (nodes.combine, nodes.marks, nodes.select))
+    look_up, combine = kernel_of(nodes.gather), kernel_of(nodes.combine)
+    marked, chosen = kernel_of(nodes.marks), kernel_of(nodes.select)
+    kind = ids.unique.op.attrs["out_idx"].np
     outer_at = group.inputs_of(by_op[nodes.shaped[2].op])[0] if nodes.shaped else -1
     order = [ids.fill.outputs[2], ids.rows.outputs[0], *ids.unique.outputs]
     for each in (nodes.gather, nodes.combine, nodes.marks, nodes.zeros, nodes.select):
@@ -179,18 +193,22 @@ def _build(nodes: _Nodes, group: Group) -> Kernel:
         if known is None or params.ndim != 2:
             return None
         one_each, numbers, empty, rows = known
-        different, places = distinct(numbers)
-        if len(different) and different.min() < 0:  # a default that is no row
-            return None
-        try:
-            found = params.take(different, axis=0)
-        except IndexError:  # of which the node says more
-            return None
-        if one_each:
-            combined = params.take(numbers, axis=0)
+        if one_each and numbers.dtype.kind == "i" and len(numbers):  # ids, of which none is below 0
+            highest = int(np.maximum.reduce(numbers))
+            if highest >= len(params):  # of which the node says more
+                return None
+            if are_close(0, highest, len(numbers)):
+                at = numbers.astype(np.intp, copy=False)
+                first, places = distinct_close(at, highest + 1)
+                different, places = numbers.take(first), places.astype(kind)
+            else:
+                different, places = distinct(numbers)
+            found, combined = params.take(different, axis=0), params.take(numbers, axis=0)
             marks, zeros = np.zeros(combined.shape, bool), np.zeros(combined.shape, combined.dtype)
             result = combined.copy() if wants_combined else combined
         else:
+            different, places = distinct(numbers)
+            found = look_up(params, different, np.int32(0))
             combined = combine(found, places, rows)
             zeros = np.zeros_like(combined)
             marks = marked(empty[:, np.newaxis], np.array([1, combined.shape[1]]))

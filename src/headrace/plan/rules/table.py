@@ -14,7 +14,7 @@ from headrace.plan.rules import (
     distinct_rows,
     elementwise,
     embedding_ids,
-    embedding_updates,
+    joint_updates,
     normalization_gradients,
     normalizations,
     one_element_rows,
@@ -30,7 +30,7 @@ from headrace.plan.rules import (
 )
 from headrace.plan.rules.group import Rule
 
-EARLY: Final[tuple[Rule, ...]] = (embedding_updates.RULE, safe_lookups.RULE)
+EARLY: Final[tuple[Rule, ...]] = (joint_updates.RULE, safe_lookups.RULE)
 """Rules whose groups have nodes in them that follow from shapes: these are not remembered by themselves then."""
 
 RULES: Final[tuple[Rule, ...]] = (
