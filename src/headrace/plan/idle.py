@@ -1,8 +1,8 @@
 """Idle instructions: what does nothing, or only computes what nobody wants, is left out.
 
 A NoOp stands for the nodes that it waits for; once instructions have an order it has nothing to do.  Gradients wait for
-each other by such nodes (`tuple`), so in a loop some are computed that nobody reads; outside of loops pruning has left
-them out already (`plan.prune`).
+each other by such nodes (`tuple`), so some are computed that nobody reads.  Pruning has left them out already of steps
+without branches and loops (`plan.prune`); in others that can be told only once these are instructions.
 Called by: plan.passes.  Threads: any.
 """
 
@@ -20,11 +20,11 @@ def leave_idle(step: Step) -> Step:
     """The step without them."""
     everything = instrs(step.code) if step.nests else step.code
     awaited = {control for instr in everything for control in instr.controls}
-    return _without(step, awaited, False)
+    return _without(step, awaited, step.nests)
 
 
-def _without(step: Step, awaited: AbstractSet[Operation], inside: bool) -> Step:
-    """inside: of a branch or loop, where nothing runs because somebody asked for it by name."""
+def _without(step: Step, awaited: AbstractSet[Operation], unread: bool) -> Step:
+    """unread: also without what nobody reads."""
     read = set(step.results)
     code: list[Instr] = []
     for instr in reversed(step.code):
@@ -32,7 +32,7 @@ def _without(step: Step, awaited: AbstractSet[Operation], inside: bool) -> Step:
             bodies = tuple([_without(body, awaited, True) for body in instr.body])
             if any(new is not old for new, old in zip(bodies, instr.body, strict=True)):
                 instr = closed(instr.changed(body=bodies))
-        elif _does_nothing(instr, awaited) or (inside and _is_unread(instr, read)):
+        elif _does_nothing(instr, awaited) or (unread and _is_unread(instr, read)):
             continue
         read.update(instr.inputs)
         code.append(instr)

@@ -267,6 +267,18 @@ class Facts:
             count += self.step.results.count(value)
         return count == 1
 
+    @cached_property
+    def waits(self) -> Mapping[Instr, frozenset[int]]:
+        """The waiters that each instruction comes after, by itself or because of what it takes."""
+        of_value: dict[int, frozenset[int]] = {}
+        found = {}
+        for instr in self.step.code:
+            after = instr.after.union(*[of_value.get(value, NOTHING) for value in instr.inputs])
+            found[instr] = after
+            made = after if instr.waiter < 0 else after | {instr.waiter}
+            of_value.update(dict.fromkeys(instr.outputs, made))
+        return found
+
     def may_run_at(self, instr: Instr, root: Instr) -> bool:
         """Whether what it reads is the same where `root`, which comes later, stands."""
         apart = self.writers[self.place[instr]] != self.writers[self.place[root]]

@@ -30,7 +30,7 @@ from headrace.plan.rules.group import apply
 from headrace.plan.rules.loop_factors import turn_factors
 from headrace.plan.rules.loop_stacks import drop_stacked_shapes
 from headrace.plan.rules.loop_sums import sum_beside
-from headrace.plan.rules.table import RULES
+from headrace.plan.rules.table import EARLY, RULES
 from headrace.plan.scheduling import load, poll, schedule
 from headrace.plan.sizes import resolve
 
@@ -115,6 +115,19 @@ def _together(kind: Kind) -> bool:
     return kind.optimize and kind.host
 
 
+def _unfused(kind: Kind) -> bool:
+    return _together(kind) and not kind.fuses
+
+
+def _beside_fused(kind: Kind) -> bool:
+    """What XLA can have of a step that it compiles comes first."""
+    return _together(kind) and kind.fuses
+
+
+def _early(when: When) -> list[Pass]:
+    return [Pass(rule.name, partial(apply, rule), invariants.check_groups, when) for rule in EARLY]
+
+
 PASSES: Final[tuple[Pass, ...]] = (
     Pass("merge", merge, invariants.check_values, _optimized),
     Pass("fold", fold, invariants.check_values, _always),
@@ -123,10 +136,12 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("sizes", resolve, invariants.check_values, _improved),
     Pass("stacks", drop_stacked_shapes, invariants.check_values, _outside),
     Pass("idle", leave_idle, invariants.check_values, _improved),
+    *_early(_unfused),
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
     Pass("draws", draw_ahead, invariants.check_values, _draws_elsewhere),
     Pass("fuse", fuse, invariants.check_groups, _fuses),
+    *_early(_beside_fused),
     Pass("shapes", memoize_shapes, invariants.check_values, _together),
     Pass("sums", sum_beside, invariants.check_groups, _nests_together),
     Pass("factors", turn_factors, invariants.check_groups, _nests_together),

@@ -16,6 +16,7 @@ from headrace.base import dtypes
 from headrace.base.dtypes import DType
 from headrace.ops._kernels.decimal_text import decimals
 from headrace.ops._kernels.number_text import doubles, parse_int, singles
+from headrace.ops._kernels.short_fields import Lines, Words, short_numbers
 
 Array = np.ndarray[Any, Any]
 Fields = Sequence[bytes]
@@ -92,6 +93,8 @@ class Columns:
         ]
         self._whole = self._members(dtypes.int32, dtypes.int64)
         self._pointed = self._members(dtypes.float32, dtypes.float64)
+        self._numbers = np.array([*self._whole, *self._pointed], np.intp)
+        self._words = {at: Words() for at in self._members(dtypes.string)}
 
     def _members(self, *kinds: DType) -> list[int]:
         """The columns of these types."""
@@ -119,37 +122,48 @@ class Columns:
                     found[at] = value
         return found
 
-    def of_lines(
-        self, text: bytes, letters: Array, starts: Array, ends: Array, delim: bytes
-    ) -> list[Any] | None:
-        """As `of`, of lines in which every delimiter ends a field; None where `of` has to look closer.
-
-        starts, ends: [lines, columns], of the fields in `text`, whose bytes are `letters`.
-        """
+    def of_lines(self, lines: Lines) -> list[Any] | None:
+        """As `of`, of lines in which every delimiter ends a field; None where `of` has to look closer."""
         if self.na_value[:1] in _OF_NUMBERS:  # it may be a number
             return None
         found: list[Any] = [None] * len(self.types)
-        signed, pointed = b"-" in text, b"." in text
-        for members, has_points in ((self._whole, False), (self._pointed, pointed)):
-            if not members:
-                continue
-            places = starts[:, members].T.ravel(), ends[:, members].T.ravel()
-            numbers = decimals(letters, *places, signed, has_points)
-            if numbers is None:
-                return None
-            for at, column in zip(members, numbers.reshape(len(members), -1), strict=True):
-                kind = self.types[at]
-                if kind is dtypes.int32 and max(column.max(), -column.min()) > _INT32_MAX:
+        if self._numbers.size and not self._short(lines, found):
+            signed, pointed = b"-" in lines.text, b"." in lines.text
+            for members, has_points in ((self._whole, False), (self._pointed, pointed)):
+                if not members:
+                    continue
+                starts, ends = (each[members].ravel() for each in (lines.starts, lines.ends))
+                numbers = decimals(lines.letters, starts, ends, signed, has_points)
+                if numbers is None:
                     return None
-                found[at] = column.astype(kind.np, copy=False)
-        for group in self.groups:
-            if group.kind is dtypes.string:
-                flat = text.replace(b"\n", delim).split(delim)
-                values = self._converted(group, group.fields(flat, len(self.types)), False)
-                by_column = values.reshape(len(group.members), -1)
-                for at, column in zip(group.members, by_column, strict=True):
-                    found[at] = column
+                for at, column in zip(members, numbers.reshape(len(members), -1), strict=True):
+                    kind = self.types[at]
+                    if kind is dtypes.int32 and max(column.max(), -column.min()) > _INT32_MAX:
+                        return None
+                    found[at] = column.astype(kind.np, copy=False)
+        for at, words in self._words.items():
+            known = None if self.na_value else words.of(lines, at)
+            found[at] = self._texts(lines, at) if known is None else known
         return found
+
+    def _short(self, lines: Lines, found: list[Any]) -> bool:
+        """Fill in the columns of numbers, if all are short ones."""
+        numbers = short_numbers(lines, self._numbers, b"." in lines.text)
+        if numbers is None:
+            return False
+        values, points = numbers
+        if points is not None and points[: len(self._whole)].any():
+            return False
+        for at, column in zip(self._numbers.tolist(), values, strict=True):
+            found[at] = column.astype(self.types[at].np)
+        return True
+
+    def _texts(self, lines: Lines, at: int) -> Array:
+        """The fields of a column, one by one."""
+        text = lines.text
+        places = zip(lines.starts[at].tolist(), lines.ends[at].tolist(), strict=True)
+        fields = [text[start:end] for start, end in places]
+        return self._converted(_Group(dtypes.string, [at]), fields, False)
 
     def _converted(self, group: _Group, fields: list[bytes], careful: bool) -> Array:
         """The fields, column by column, as values of one type, defaults in place of missing ones."""

@@ -3,16 +3,17 @@
 The strings lie end to end in one buffer, and what is a word of 8 bytes of each is one array operation.  Numbers are
 uint64 and wrap.  The bits are those of the public definitions (farmhash.cc of google/farmhash; Aumasson and Bernstein,
 "SipHash", 2012; MurmurHash2.cpp of aappleby/smhasher), which TensorFlow uses.
-Called by: ops.string, ops.sparse.  Threads: any; who remembers more strings takes a lock, who looks for them none.
+Called by: ops.string, ops.sparse.  Threads: any (see run.state.words).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from headrace.run.state.words import ByWord, numbered
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
@@ -67,54 +68,10 @@ def _two(u: Array, v: Array, mul: Array) -> Array:
     return _mixed((v ^ a) * mul) * mul
 
 
-_MOST_KNOWN = 1 << 14  # strings
-_LONGEST_KNOWN = 64  # bytes
-
-
-class _Known:
-    """Fingerprint64 of strings that repeat: the words of a feature are few.  place: of each among the prints."""
-
-    def __init__(self) -> None:
-        self.place: dict[bytes, int] = {}
-        self.prints = np.empty(_MOST_KNOWN, np.uint64)
-        self._lock = threading.Lock()
-
-    def add(self, strings: Sequence[bytes], prints: Array) -> bool:
-        """Remember them; False if there is no room."""
-        with self._lock:
-            place = self.place
-            for string, value in zip(strings, prints, strict=True):
-                if len(string) <= _LONGEST_KNOWN and string not in place:
-                    if len(place) == _MOST_KNOWN:
-                        return False
-                    self.prints[len(place)] = value  # before anybody can find it
-                    place[string] = len(place)
-        return True
-
-
-_known = _Known()
-
-
 def farm(strings: Sequence[bytes]) -> Array:
     """Fingerprint64 of each, uint64 [n].  Those of short strings that repeat are remembered."""
-    global _known
-    count = len(strings)
-    if count > _MOST_KNOWN:
-        return _farm(strings)
-    known = _known
-    try:
-        return known.prints[np.fromiter(map(known.place.__getitem__, strings), np.intp, count)]
-    except KeyError:
-        pass
-    place = {string: at for at, string in enumerate(dict.fromkeys(strings))}
-    if 2 * len(place) > count:
-        return _farm(strings)
-    different = list(place)
-    prints = _farm(different)
-    if not known.add(different, prints):
-        _known = _Known()
-    found: Array = prints[np.fromiter(map(place.__getitem__, strings), np.intp, count)]
-    return found
+    known = numbered(strings)
+    return _farm(strings) if known is None else _known.found(*known)
 
 
 def _farm(strings: Sequence[bytes]) -> Array:
@@ -133,6 +90,9 @@ def _farm(strings: Sequence[bytes]) -> Array:
             if len(chosen):
                 out[chosen] = function(packed, packed.starts[chosen], lengths[chosen])
     return out
+
+
+_known = ByWord(_farm)
 
 
 def _none(packed: Packed, at: Array, size: Array) -> Array:
@@ -240,9 +200,9 @@ _BY_LENGTH: Sequence[tuple[int, int, Callable[[Packed, Array, Array], Array]]] =
 )
 
 
-def joined(one: Array, other: Array) -> Array:
-    """One number for two, uint64 [n]: how fingerprints of parts make that of the whole."""
-    found = other * _MURMUR
+def joined(one: Any, other: Array) -> Array:
+    """One number for two, uint64 [n], of which the first may be one for all: how parts make the print of the whole."""
+    found: Array = other * _MURMUR
     found ^= found >> _47
     found *= _MURMUR
     found ^= one

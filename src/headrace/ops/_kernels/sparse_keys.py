@@ -5,14 +5,16 @@ Called by: ops.sparse.  Threads: pure functions.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
 
 _ROOM = 1 << 62
+_REMEMBERED: Final = 1 << 12  # rows
 
 
 def row_keys(indices: Array) -> Array:
@@ -62,4 +64,13 @@ def places_in_runs(starts: Array, count: int) -> Array:
 
 def is_counting(rows: Array, count: int) -> bool:
     """Whether rows [n] are 0, 1, … up to count: of a sparse matrix that has one element in each row."""
-    return len(rows) == count and bool((rows == np.arange(count)).all())
+    if len(rows) != count:
+        return False
+    if count <= _REMEMBERED:  # bytes are compared in a fifth of the time
+        return rows.tobytes() == _counting(count, rows.dtype.char)
+    return bool((rows == np.arange(count)).all())
+
+
+@lru_cache(maxsize=64)
+def _counting(count: int, kind: str) -> bytes:
+    return np.arange(count, dtype=kind).tobytes()

@@ -43,6 +43,12 @@ def _pack_shape(c: ShapeContext) -> Shape:
     return (*item[:at], len(c.op.inputs), *item[at:])
 
 
+def _is_number(value: Any) -> bool:
+    """Whether a scalar is one of NumPy's own numbers."""
+    kind = getattr(value, "dtype", None)
+    return kind is not None and kind.kind in "fiu"
+
+
 @op(
     "Pack",
     inputs="values: N * T",
@@ -58,6 +64,9 @@ def pack_op(xp: Any, *values: Any, axis: int) -> Any:
     Raises InvalidArgument on shapes that differ or an axis out of range.
     """
     first = np.shape(values[0])
+    if not first and xp is np and all(map(_is_number, values)):
+        checked_axis(axis, 1)
+        return np.array(values)
     for index, value in enumerate(values[1:], 1):
         if np.shape(value) != first:
             raise errors.invalid_argument(

@@ -56,9 +56,10 @@ def _distinct(x: Any) -> tuple[Any, Any]:
     """Positions of first occurrences, and for each element which of them it equals."""
     if x.ndim == 1 and x.dtype.isbuiltin == 1 and x.dtype != object:
         if x.dtype.kind == "i" and len(x) > _FEW:
-            low, high = int(x.min()), int(x.max())
-            if high - low < max(_SPREAD * len(x), _CLOSE):
-                return _distinct_close(x.astype(np.intp, copy=False) - low, high - low + 1)
+            low, high = int(np.minimum.reduce(x)), int(np.maximum.reduce(x))
+            if are_close(low, high, len(x)):
+                near = x.astype(np.intp, copy=False)
+                return distinct_close(near - low if low else near, high - low + 1)
         if x.dtype.kind not in "iub" or len(x) > _FEW:
             _, first, inverse = np.unique(
                 x, return_index=True, return_inverse=True, equal_nan=False
@@ -75,16 +76,19 @@ def _distinct(x: Any) -> tuple[Any, Any]:
     return first, index
 
 
-def _distinct_close(x: Any, limit: int) -> tuple[Any, Any]:
-    """`_distinct` of a vector of numbers in [0, limit)."""
+def are_close(low: int, high: int, count: int) -> bool:
+    """Whether an array finds so many whole numbers from low to high sooner than a sort."""
+    return high - low < max(_SPREAD * count, _CLOSE)
+
+
+def distinct_close(x: Any, limit: int) -> tuple[Any, Any]:
+    """`_distinct` of a vector of intp in [0, limit)."""
     places = np.arange(len(x))
-    first = np.full(limit, len(x), np.intp)
-    np.minimum.at(first, x, places)
-    firsts = first[x]
-    news = firsts == places
-    numbers = np.cumsum(news)
-    numbers -= 1
-    return np.flatnonzero(news), numbers[firsts]
+    of_number = np.empty(limit, np.intp)
+    of_number[x[::-1]] = places[::-1]  # of equal numbers the last one stays, which is the first
+    (first,) = (of_number.take(x) == places).nonzero()
+    of_number[x.take(first)] = places[: len(first)]
+    return first, of_number.take(x)
 
 
 def _counts(first: Any, index: Any) -> Any:

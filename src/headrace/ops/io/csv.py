@@ -26,6 +26,7 @@ from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.csv_columns import Columns, Fields, Malformed
+from headrace.ops._kernels.short_fields import LETTERS, Lines, words_of
 from headrace.ops.io.readers import origin_of
 from headrace.run.exec.kernel import KernelContext
 
@@ -38,6 +39,7 @@ Array = np.ndarray[Any, Any]
 
 _MANY = 32  # records whose delimiters are counted by an array
 _LINE_END = ord("\n")
+_END = bytes(LETTERS)  # after the lines of a text
 
 
 class _Splitter:
@@ -86,27 +88,37 @@ class _Splitter:
                 raise Malformed
         return list(itertools.chain.from_iterable(rows))
 
-    def lines(self, records: list[bytes], width: int) -> tuple[bytes, Array, Array, Array] | None:
-        """Plain records of `width` fields as lines of a text: that, its bytes, and where fields start and end.
+    def lines(self, records: list[bytes], width: int) -> Lines | None:
+        """Plain records of `width` fields as lines of a text.
 
-        None for what `split_all` has to look at.
+        None for what `split_all` has to look at, and for what has zeros in it.
         """
         if self.select or width < 2 or len(records) < _MANY:
             return None
+        records.append(_END)  # with a line end before it, as all others
         text = b"\n".join(records)
-        if not self._is_plain(text, records):
+        records.pop()
+        size, count = len(text) - len(_END), len(records)
+        if self._strange or text.count(b"\n") != count or text.find(0) != size:
             return None
-        letters = np.frombuffer(text, np.uint8)
-        marks = np.flatnonzero((letters == self.delim[0]) | (letters == _LINE_END))
-        if len(marks) != len(records) * width - 1:
+        if b"\r" in text or (self.quotes and b'"' in text):
             return None
-        if not (letters[marks[width - 1 :: width]] == _LINE_END).all():
+        letters = np.frombuffer(text, np.uint8, size)
+        found = letters == self.delim[0]
+        found |= letters == _LINE_END
+        (marks,) = found.nonzero()
+        if len(marks) != count * width:
             return None
-        ends = np.append(marks, len(letters)).reshape(-1, width)
-        starts = np.empty_like(ends)
-        starts.reshape(-1)[1:] = marks + 1
-        starts[0, 0] = 0
-        return text, letters, starts, ends
+        ends = marks.reshape(count, width)
+        if letters.take(ends[:, -1]).tobytes() != b"\n" * count:
+            return None
+        places = np.empty((2, width, count), marks.dtype)  # starts and ends, column by column
+        places[1] = ends.T
+        places[0, 1:] = ends[:, :-1].T
+        places[0, 0, 1:] = ends[:-1, -1]
+        places[0] += 1
+        places[0, 0, 0] = 0
+        return Lines(text, letters, words_of(text), places[0], places[1])
 
     def _have(self, text: bytes, records: list[bytes], width: int) -> bool:
         """Whether each of the plain records, which are lines in `text`, has so many fields."""
@@ -192,7 +204,7 @@ class _Table:
         """
         lines = None if single else self.splitter.lines(records, len(self.values.types))
         if lines is not None:
-            found = self.values.of_lines(*lines, self.splitter.delim)
+            found = self.values.of_lines(lines)
             if found is not None:
                 return found
         flat = self.splitter.split_all(records, len(self.values.types))

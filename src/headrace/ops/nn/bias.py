@@ -154,6 +154,8 @@ def sum_of_rows(values: Array) -> Any:
         return values.sum(axis=0, dtype=values.dtype)
     whole = count // together * together
     sums = values[:whole].reshape(-1, together * width).sum(axis=0, dtype=values.dtype)
+    if whole == count:
+        return sums.reshape(-1, width).sum(axis=0, dtype=values.dtype)
     rest = np.concatenate([sums.reshape(-1, width), values[whole:]])
     return rest.sum(axis=0, dtype=values.dtype)
 

@@ -124,12 +124,12 @@ def _numbers(
     columns: list[Column], count: int, key: int, buckets: int
 ) -> tuple[Array, Array, Array]:
     indices, shape, chosen = _crossed(columns, count)
-    found = np.full(len(indices), key & (1 << 64) - 1, np.uint64)
+    found: Any = np.uint64(key & (1 << 64) - 1)
     for (values, _), at in zip(columns, chosen, strict=True):
         prints = farm(values.tolist()) if values.dtype.kind == "O" else values.astype(np.uint64)
         found = joined(found, prints[at])
     most = buckets or (1 << 63) - 1
-    return indices, (found % np.uint64(most)).astype(np.int64), shape
+    return indices, (found % np.uint64(most)).view(np.int64), shape
 
 
 @op(

@@ -134,7 +134,7 @@ def _grad_shape(c: ShapeContext) -> Shape:
     return None if whole is None else (None if rows is None else int(rows), *whole[1:])
 
 
-def _sums_by_number(parts: Any, numbers: Any, count: int) -> Any:
+def sums_by_number(parts: Any, numbers: Any, count: int) -> Any:
     """out[i] = the sum of the rows of parts whose number is i, [count, ...]."""
     if parts.size > _FEW_ADDED or parts.dtype.char not in "fd":
         return reduced(np.add, parts, numbers, count, 0)
@@ -169,7 +169,7 @@ def _gradient_op(name: str, power: float, what: str) -> OpSpec:
         if power and not once:
             numbers = np.bincount(segment_ids, minlength=count)[segment_ids] ** power
             parts = parts / numbers.reshape(-1, *[1] * (parts.ndim - 1)).astype(parts.dtype)
-        return _sums_by_number(parts.astype(grad.dtype, copy=False), indices, rows)
+        return sums_by_number(parts.astype(grad.dtype, copy=False), indices, rows)
 
     kernel.__doc__ = f"""The gradient of {what} with respect to data.
 

@@ -16,7 +16,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,7 @@ _FEW = 1 << 16  # elements of a product that one thread uses, though several mak
 _STORED = 1 << 20  # elements of a product that is made first, where parts are narrower than that
 _WORTH_SHARING = 1 << 20  # elements of all arrays; below, another thread costs what it saves
 _GRADIENTS = ("grad", "delta")
+_UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 
 # -- scratch ----------------------------------------------------------------------------------
@@ -71,11 +72,11 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
-def _temporaries_like(like: Array) -> Temporaries:
+def room_like(like: Array) -> Temporaries:
     """Scratch of the shape and dtype of `like`, valid until this thread works on another block."""
     size, shape = like.size, like.shape
-    if size > _BLOCK:
-        return lambda number: np.empty_like(like)
+    if size > _BLOCK or size <= _ROOM_FROM:
+        return lambda number: np.empty(shape, like.dtype)
     kept = _scratch.kept.setdefault(like.dtype, [])
 
     def temporary(number: int) -> Array:
@@ -145,6 +146,19 @@ def _check_rows(variables: Sequence[State], grad: Any, indices: Any) -> None:
             raise _other_type(variable, grad.dtype)
 
 
+def fit_rows(arrays: Sequence[Array], grad: Any, indices: Any) -> bool:
+    """Whether `_check_rows` finds nothing, which is soon seen."""
+    shape, kind = arrays[0].shape, grad.dtype
+    if not shape or indices.ndim != 1 or grad.shape != (len(indices), *shape[1:]):
+        return False
+    for array in arrays:
+        if array.shape != shape or array.dtype != kind:
+            return False
+    if not len(indices):
+        return True
+    return bool(np.maximum.reduce(indices.view(_UNSIGNED[indices.itemsize])) < shape[0])
+
+
 def _blocks(arrays: Sequence[Array], source: Any) -> Iterable[Sequence[Array]]:
     """Views of a block of each array and of `source`, block by block; never of rank 0."""
     if source.ndim and (
@@ -198,6 +212,25 @@ class Product:
         self.x, self.y = x, y
 
 
+class Inputs(NamedTuple):
+    """Which input of an update is what.  variables: how many come first; indices_at: -1 if all rows are updated."""
+
+    rule: Rule
+    variables: int
+    grad_at: int
+    indices_at: int
+    scalars: Sequence[tuple[str, int]]
+    resource: bool
+
+
+_INPUTS: dict[str, Inputs] = {}
+
+
+def inputs_of(update: Operation) -> Inputs | None:
+    """Those of an update that has slots, and is not of another kind."""
+    return _INPUTS.get(update.type)
+
+
 def gradient_at(update: Operation) -> int:
     """Which input of an update is its gradient."""
     assert update.spec is not None
@@ -219,10 +252,10 @@ class Rule:
         self, step: Step, slots: Sequence[str], attrs: Sequence[str], rewrites: bool
     ) -> None:
         self.into = step
-        self._rewrites = rewrites
+        self.rewrites = rewrites
         self.step = _in_place(step) if rewrites else step
         self._slots = len(slots)
-        self._attrs = list(attrs)
+        self.attrs = list(attrs)
 
     def kernel(self, names: Sequence[str], resource: bool) -> Callable[..., Any]:
         """The kernel of an op whose inputs are var, the slots and then `names`."""
@@ -231,7 +264,7 @@ class Rule:
         grad_at = next(places.pop(name) for name in _GRADIENTS if name in places)
         indices_at = places.pop("indices", None)
         scalars_at = list(places.items())
-        if self._rewrites and indices_at is None:
+        if self.rewrites and indices_at is None:
             return self._signed(self._rewriting(grad_at, scalars_at, resource))
 
         def kernel(xp: Any, *inputs: Any, **attrs: Any) -> Any:
@@ -275,26 +308,29 @@ class Rule:
         """With a signature that says which attrs it takes."""
         kind = inspect.Parameter
         parameters = [kind("xp", kind.POSITIONAL_ONLY), kind("inputs", kind.VAR_POSITIONAL)]
-        parameters += [kind(attr, kind.KEYWORD_ONLY) for attr in self._attrs]
+        parameters += [kind(attr, kind.KEYWORD_ONLY) for attr in self.attrs]
         kernel.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return kernel
 
     def _dense(self, variables: Sequence[State], grad: Any, more: dict[str, Any]) -> None:
+        shape, kind = grad.shape, grad.dtype
         with _locked(variables):
-            _check_alike(variables, grad.shape, grad.dtype)
-            if grad.ndim and grad.size <= _BLOCK:
-                self.step(
-                    _temporaries_like(grad), *[each.writable() for each in variables], grad, **more
-                )
-                return
-            blocks = _blocks([variable.writable() for variable in variables], grad)
-            if grad.size * (1 + len(variables)) < _WORTH_SHARING:
-                for block in blocks:
-                    self.step(_temporaries_like(block[-1]), *block, **more)
-                return
-            parallel_for(
-                lambda block: self.step(_temporaries_like(block[-1]), *block, **more), blocks
-            )
+            for array in [variable.require() for variable in variables]:
+                if array.shape != shape or array.dtype != kind:
+                    _check_alike(variables, shape, kind)
+            self._change(variables, grad, more)
+
+    def _change(self, variables: Sequence[State], grad: Any, more: dict[str, Any]) -> None:
+        """All elements; what they are fits, and the locks are held."""
+        if grad.ndim and grad.size <= _BLOCK:
+            self.step(room_like(grad), *[each.writable() for each in variables], grad, **more)
+            return
+        blocks = _blocks([variable.writable() for variable in variables], grad)
+        if grad.size * (1 + len(variables)) < _WORTH_SHARING:
+            for block in blocks:
+                self.step(room_like(block[-1]), *block, **more)
+            return
+        parallel_for(lambda block: self.step(room_like(block[-1]), *block, **more), blocks)
 
     def _rewrite(self, variable: State, grad: Any, more: dict[str, Any]) -> None:
         """As `_dense`; where somebody reads the variable, its next value goes elsewhere at once."""
@@ -306,7 +342,7 @@ class Rule:
                 return
 
             def part(block: Sequence[Array]) -> None:
-                temporary = _temporaries_like(block[-1])(0) if after is before else block[1]
+                temporary = room_like(block[-1])(0) if after is before else block[1]
                 step(temporary, block[0], block[-2], block[-1], **more)
 
             blocks = _blocks((before,) if after is before else (before, after), grad)
@@ -349,9 +385,7 @@ class Rule:
                 for first in range(0, len(left), height):
                     rows = slice(first, first + height)
                     block = product[rows]
-                    self.step(
-                        _temporaries_like(block), *[array[rows] for array in changed], block, **more
-                    )
+                    self.step(room_like(block), *[array[rows] for array in changed], block, **more)
 
             parallel_for(part, parts, products=True)
 
@@ -376,7 +410,7 @@ class Rule:
             self.step(_temporaries_like(product), *arrays, product, **more)
             return
         parallel_for(
-            lambda block: self.step(_temporaries_like(block[-1]), *block, **more),
+            lambda block: self.step(room_like(block[-1]), *block, **more),
             _blocks(arrays, product),
         )
 
@@ -384,14 +418,30 @@ class Rule:
         self, variables: Sequence[State], grad: Any, indices: Any, more: dict[str, Any]
     ) -> None:
         with _locked(variables):
-            _check_rows(variables, grad, indices)
+            if not fit_rows([variable.require() for variable in variables], grad, indices):
+                _check_rows(variables, grad, indices)
             arrays = [variable.writable(sparse=True) for variable in variables]
             for part in _passes(indices):
-                rows = indices[part]
-                taken = [array[rows] for array in arrays]
-                self.step(_temporaries_like(taken[0]), *taken, grad[part], **more)
-                for array, changed in zip(arrays, taken, strict=True):
-                    array[rows] = changed
+                self._change_rows(arrays, grad[part], indices[part], more)
+
+    def _change_rows(
+        self, arrays: Sequence[Array], grad: Any, numbers: Any, more: dict[str, Any]
+    ) -> None:
+        """numbers: of rows that differ."""
+        taken = [array.take(numbers, axis=0) for array in arrays]
+        self.step(room_like(taken[0]), *taken, grad, **more)
+        for array, changed in zip(arrays, taken, strict=True):
+            array[numbers] = changed
+
+    def change(
+        self, variables: Sequence[State], grad: Any, rows: Any, more: dict[str, Any]
+    ) -> None:
+        """An update that fits, of these rows, which differ, or of all (None); the locks are held."""
+        if rows is not None:
+            arrays = [variable.writable(sparse=True) for variable in variables]
+            self._change_rows(arrays, grad, rows, more)
+        else:
+            self._change(variables, grad, more)
 
 
 # -- ops --------------------------------------------------------------------------------------
@@ -444,6 +494,11 @@ def _register(
         shape=_shape(names, variables, resource),
         traits=traits,
     )(kernel)
+    if not rule.rewrites:
+        at = {other: place for place, other in enumerate(names, len(variables))}
+        grad_at = next(at.pop(other) for other in _GRADIENTS if other in at)
+        indices_at = at.pop("indices", -1)
+        _INPUTS[name] = Inputs(rule, len(variables), grad_at, indices_at, [*at.items()], resource)
     code = rule.into.__code__
     spec.where = f"{code.co_filename}:{code.co_firstlineno}"
 

@@ -3,13 +3,15 @@
 `safe_embedding_lookup_sparse` drops ids below 0, gives rows that have none a default, and names each id once.  That is
 nine nodes for each column of categories, all of short vectors, and where every example has one id that counts, as it
 nearly always is, few of them change anything.
-Called by: plan.passes.  Threads: any.
+Where all of the lookup is as that function makes it, it is in one group with them (`plan.rules.safe_lookups`).
+Called by: plan.passes, plan.rules.safe_lookups.  Threads: any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,8 +25,11 @@ from headrace.run.exec.instructions import Kernel
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 _FIRST_COLUMN = [1, 1, 0, 0, 2]  # those of [:, 0]
 
+Sorted = tuple[bool, Any, Any, Any]
+"""(whether each row has one id, the ids, which rows had none, the row of each id)"""
 
-class _Nodes(NamedTuple):
+
+class IdNodes(NamedTuple):
     """What a group is made of: indices and values are gathers of those whose id is 0 or more.
 
     sizes: what makes of the shape of a matrix the same again, [product of all sizes but the last, the last].
@@ -41,88 +46,104 @@ class _Nodes(NamedTuple):
     reshape: Instr | None
     sizes: tuple[Instr, ...]
 
+    @property
+    def all(self) -> list[Instr]:
+        """Each of them."""
+        return [*self[:8], *self.sizes, *([] if self.reshape is None else [self.reshape])]
+
 
 def _match(unique: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
     """The ids that are made different, and all that is done to them before."""
-    nodes = _Search(facts, taken).nodes(unique)
+    nodes = IdSearch(facts, taken).nodes(unique)
     if nodes is None:
         return None
-    members = [*nodes[:-2], *nodes.sizes]
-    if nodes.reshape is not None:
-        members.append(nodes.reshape)
+    members = nodes.all
+    if any(not facts.values.changing.isdisjoint(member.inputs) for member in members):
+        return None
     given = {nodes.fill.outputs[2], nodes.rows.outputs[0], *unique.outputs}
-    kept = []
-    for member in members:
-        if not facts.values.changing.isdisjoint(member.inputs):
-            return None
-        for value in member.outputs:
-            if value in facts.results or not all(user in members for user in facts.users(value)):
-                if value not in given:
-                    return None
-                kept.append(value)
-    return Match(members, _build, kept, nodes.fill)  # what comes after that takes nothing else
+    kept = kept_of(members, given, facts)
+    if kept is None:
+        return None
+    # What comes after `fill` takes nothing else.
+    return Match(members, partial(_build, nodes), kept, nodes.fill)
 
 
 RULE: Final = Rule("embedding-ids", ("Unique",), _match)
 
 
-class _Search:
+def kept_of(members: Sequence[Instr], given: AbstractSet[int], facts: Facts) -> list[int] | None:
+    """What others want of these nodes; None if that is more than what can be given."""
+    kept = []
+    for member in members:
+        for value in member.outputs:
+            if value in facts.results or not all(user in members for user in facts.users(value)):
+                if value not in given:
+                    return None
+                kept.append(value)
+    return kept
+
+
+class IdSearch:
+    """Finds the nodes of a safe lookup that may join a group."""
+
     def __init__(self, facts: Facts, taken: AbstractSet[Instr]) -> None:
         self._facts, self._taken = facts, taken
 
-    def nodes(self, unique: Instr) -> _Nodes | None:
+    def nodes(self, unique: Instr) -> IdNodes | None:
         """The nodes before `unique`, if they are those of a safe lookup."""
-        fill = self._maker(unique.inputs[0], "SparseFillEmptyRows")
-        if not self._may_join(unique) or fill is None or fill.outputs[1] != unique.inputs[0]:
+        fill = self.maker(unique.inputs[0], "SparseFillEmptyRows")
+        if not self.may_join(unique) or fill is None or fill.outputs[1] != unique.inputs[0]:
             return None
-        indices = self._gather(fill.inputs[0])
-        values = self._gather(fill.inputs[1])
+        indices = self.gather(fill.inputs[0])
+        values = self.gather(fill.inputs[1])
         if indices is None or values is None or indices.inputs[1] != values.inputs[1]:
             return None
-        flat = self._maker(values.inputs[1], "Reshape")
-        where = None if flat is None else self._maker(flat.inputs[0], "Where")
-        test = None if where is None else self._maker(where.inputs[0], "GreaterEqual")
+        flat = self.maker(values.inputs[1], "Reshape")
+        where = None if flat is None else self.maker(flat.inputs[0], "Where")
+        test = None if where is None else self.maker(where.inputs[0], "GreaterEqual")
         rows = self._rows(fill.outputs[0])
         if flat is None or where is None or test is None or rows is None:
             return None
-        if test.inputs[0] != values.inputs[0] or self._known(test.inputs[1]) != 0:
+        if test.inputs[0] != values.inputs[0] or self.known(test.inputs[1]) != 0:
             return None
-        reshape = self._maker(indices.inputs[0], "SparseReshape")
+        reshape = self.maker(indices.inputs[0], "SparseReshape")
         if reshape is not None and not self._only_between(reshape, indices, fill):
             reshape = None
         sizes = () if reshape is None else self._sizes(reshape)
-        return _Nodes(test, where, flat, indices, values, fill, rows, unique, reshape, sizes)
+        return IdNodes(test, where, flat, indices, values, fill, rows, unique, reshape, sizes)
 
-    def _maker(self, value: int, kind: str) -> Instr | None:
+    def maker(self, value: int, *kinds: str) -> Instr | None:
+        """The node of such a type that gives it, if it may join."""
         found = self._facts.maker(value)
-        return (
-            found if found is not None and found.op.type == kind and self._may_join(found) else None
-        )
+        if found is None or found.op.type not in kinds or not self.may_join(found):
+            return None
+        return found
 
-    def _may_join(self, instr: Instr) -> bool:
+    def may_join(self, instr: Instr) -> bool:
+        """Whether it is a node that nobody waits for, and that is in no group."""
         if instr.what != NODE or instr.body or instr.controls or instr in self._taken:
             return False
         return instr.op not in self._facts.awaited
 
-    def _known(self, value: int) -> Any:
+    def known(self, value: int) -> Any:
         """A constant, as numbers and lists; None if it is none."""
         found = self._facts.values.constants.get(value)
         return None if found is None else found.tolist()
 
-    def _gather(self, value: int) -> Instr | None:
+    def gather(self, value: int) -> Instr | None:
         """The gather of rows that gives it."""
-        found = self._maker(value, "GatherV2")
-        if found is None or found.op.attrs["batch_dims"] or self._known(found.inputs[2]) != 0:
+        found = self.maker(value, "GatherV2")
+        if found is None or found.op.attrs["batch_dims"] or self.known(found.inputs[2]) != 0:
             return None
         return found
 
     def _rows(self, value: int) -> Instr | None:
         """The only user of indices: it takes the first column."""
         users = self._facts.users(value)
-        if len(users) != 1 or users[0].op.type != "StridedSlice" or not self._may_join(users[0]):
+        if len(users) != 1 or users[0].op.type != "StridedSlice" or not self.may_join(users[0]):
             return None
         (found,) = users
-        begin, strides = self._known(found.inputs[1]), self._known(found.inputs[3])
+        begin, strides = self.known(found.inputs[1]), self.known(found.inputs[3])
         if (
             begin is None
             or strides is None
@@ -136,15 +157,15 @@ class _Search:
     def _sizes(self, reshape: Instr) -> tuple[Instr, ...]:
         """The nodes that make the new shape, if they are for matrices and for nobody else; else none."""
         shape, new = reshape.inputs[1:]
-        pack = self._maker(new, "Pack")
+        pack = self.maker(new, "Pack")
         if pack is None or len(pack.inputs) != 2:
             return ()
-        product, last = self._maker(pack.inputs[0], "Prod"), self._maker(pack.inputs[1], "GatherV2")
-        first = None if product is None else self._maker(product.inputs[0], "Slice")
+        product, last = self.maker(pack.inputs[0], "Prod"), self.maker(pack.inputs[1], "GatherV2")
+        first = None if product is None else self.maker(product.inputs[0], "Slice")
         if product is None or last is None or first is None:
             return ()
         known = (*first.inputs[1:], product.inputs[1], *last.inputs[1:])
-        if [self._known(value) for value in known] != [[0], [1], [0], 1, 0]:
+        if [self.known(value) for value in known] != [[0], [1], [0], 1, 0]:
             return ()
         if not first.inputs[0] == last.inputs[0] == shape or product.op.attrs["keep_dims"]:
             return ()
@@ -163,25 +184,41 @@ class _Search:
         )
 
 
-def _build(group: Group) -> Kernel:
-    by_type = {member.op.type: member for member in group.members}
-    fill, rows, unique = (by_type[n] for n in ("SparseFillEmptyRows", "StridedSlice", "Unique"))
-    reshape, same_shape = by_type.get("SparseReshape"), "Pack" in by_type
-    (ids_at, _) = group.inputs_of(by_type["GreaterEqual"])
-    default_at = group.inputs_of(fill)[3]
-    new_shape_at = -1
-    if reshape is not None:
-        indices_at, shape_at = group.inputs_of(reshape)[:2]
-        new_shape_at = -1 if same_shape else group.inputs_of(reshape)[2]
-        reshaped = _kernel(reshape)
-    else:
-        (gather,) = (member for member in group.members if fill.inputs[0] in member.outputs)
-        indices_at, shape_at = group.inputs_of(gather)[0], group.inputs_of(fill)[2]
-    filled, distinct = _kernel(fill), _kernel(unique)
-    order = [fill.outputs[2], rows.outputs[0], *unique.outputs]
+def _build(nodes: IdNodes, group: Group) -> Kernel:
+    sorted_ids, distinct = sorting(nodes, group), kernel_of(nodes.unique)
+    order = [nodes.fill.outputs[2], nodes.rows.outputs[0], *nodes.unique.outputs]
     wanted = [order.index(value) for value in group.outputs]
 
     def at_once(values: Sequence[Any]) -> Sequence[Any] | None:
+        known = sorted_ids(values)
+        if known is None:
+            return None
+        _, ids, empty, rows = known
+        found = (empty, rows.copy(), *distinct(ids))
+        return [found[at] for at in wanted]
+
+    return group.kernel(at_once, refuses=True)
+
+
+def sorting(nodes: IdNodes, group: Group) -> Callable[[Sequence[Any]], Sorted | None]:
+    """A function of the group's inputs; None where the nodes have to run one by one, and fails where one may."""
+    by_op = {member.op: member for member in group.members}
+    fill, reshape = by_op[nodes.fill.op], nodes.reshape
+    same_shape = bool(nodes.sizes)
+    (ids_at, _) = group.inputs_of(by_op[nodes.test.op])
+    default_at = group.inputs_of(fill)[3]
+    new_shape_at = -1
+    if reshape is not None:
+        taken = group.inputs_of(by_op[reshape.op])
+        indices_at, shape_at = taken[:2]
+        new_shape_at = -1 if same_shape else taken[2]
+        reshaped = kernel_of(reshape)
+    else:
+        indices_at = group.inputs_of(by_op[nodes.indices.op])[0]
+        shape_at = group.inputs_of(fill)[2]
+    filled = kernel_of(fill)
+
+    def found(values: Sequence[Any]) -> Sorted | None:
         indices, sizes, ids = values[indices_at], values[shape_at], values[ids_at]
         if indices.ndim != 2 or ids.shape != indices.shape[:1] or sizes.shape != indices.shape[1:]:
             return None
@@ -191,21 +228,19 @@ def _build(group: Group) -> Kernel:
                 return None
         elif reshape is not None:
             indices, sizes = reshaped(indices, sizes, values[new_shape_at])
-        good = ids >= 0
-        if not good.all():
+        if len(ids) and np.minimum.reduce(ids) < 0:
+            good = ids >= 0
             indices, ids = indices[good], ids[good]
         rows = indices[:, 0]
         if is_counting(rows, int(sizes[0])):  # each has one, as the node would find, too
-            empty = np.zeros(len(rows), bool)
-        else:
-            indices, ids, empty, _ = filled(indices, ids, sizes, values[default_at])
-            rows = indices[:, 0]
-        found = (empty, rows.copy(), *distinct(ids))
-        return [found[at] for at in wanted]
+            return True, ids, np.zeros(len(rows), bool), rows
+        indices, ids, empty, _ = filled(indices, ids, sizes, values[default_at])
+        return False, ids, empty, indices[:, 0]
 
-    return group.kernel(at_once, refuses=True)
+    return found
 
 
-def _kernel(member: Instr) -> Any:
+def kernel_of(member: Instr) -> Any:
+    """The kernel of a node, bound to its attrs."""
     assert member.op.spec is not None
     return bound_kernel(member.op, member.op.spec)

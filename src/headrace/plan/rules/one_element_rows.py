@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from headrace.ops._kernels.sparse_keys import is_counting
 from headrace.plan.binding import bound_kernel
 from headrace.plan.ir import NODE, Facts, Instr
 from headrace.plan.rules.group import Group, Match, Rule
@@ -73,10 +72,13 @@ def _build_input(group: Group) -> Kernel:
         matrix, ignored = values[matrix_at], values[ignored_at]
         if matrix.ndim != 2 or np.ndim(ignored):
             return None
-        there = differ(matrix, ignored)
-        if matrix.size <= _MOST_PLACES and there.all():
+        there = None
+        if matrix.dtype != object or np.asarray(ignored).item() in matrix.ravel().tolist():
+            there = differ(matrix, ignored)
+        if matrix.size <= _MOST_PLACES and (there is None or there.all()):
             found = matrix.flatten(), _places(matrix.shape).copy()
         else:
+            there = differ(matrix, ignored) if there is None else there
             found = matrix[there], np.argwhere(there)
         return [found[at] for at in wanted]
 
@@ -87,6 +89,13 @@ def _build_input(group: Group) -> Kernel:
 def _places(shape: tuple[int, int]) -> Any:
     """Of all elements of a matrix, row by row."""
     return np.argwhere(np.ones(shape, bool))
+
+
+@lru_cache(maxsize=32)
+def _bytes_of_places(height: int) -> bytes:
+    """Those of a matrix with one column, as they lie in memory."""
+    found: bytes = _places((height, 1)).tobytes()
+    return found
 
 
 # -- indicators -------------------------------------------------------------------------------
@@ -121,9 +130,9 @@ def _build_indicator(group: Group) -> Kernel:
         if indices.ndim != 2 or shape.shape != (2,) or numbers.shape != indices.shape[:1]:
             return None
         height, width = shape.tolist()
-        if width != 1 or indices.shape[1] != 2 or indices[:, 1].any():
+        if width != 1 or height > _MOST_PLACES or indices.shape != (height, 2):
             return None
-        if not is_counting(indices[:, 0], height):
+        if indices.tobytes() != _bytes_of_places(height):
             return None
         depth, on, off = values[depth_at], values[on_at], values[off_at]
         if np.ndim(depth) or np.ndim(on) or np.ndim(off) or depth < 0 or on.dtype.kind not in "fiu":
@@ -132,7 +141,7 @@ def _build_indicator(group: Group) -> Kernel:
         found[...] = off + on.dtype.type(0)  # as a sum begins with 0
         on = on + on.dtype.type(0)
         if height and numbers.min() >= 0 and numbers.max() < depth:
-            found[np.arange(height), numbers] = on
+            found[_places((height, 1))[:, 0], numbers] = on
         else:
             (there,) = np.nonzero((numbers >= 0) & (numbers < depth))
             found[there, numbers[there]] = on

@@ -14,12 +14,14 @@ from headrace.plan.rules import (
     distinct_rows,
     elementwise,
     embedding_ids,
+    joint_updates,
     normalization_gradients,
     normalizations,
     one_element_rows,
     padded_sums,
     resized_casts,
     row_views,
+    safe_lookups,
     send_buffers,
     unread_gathers,
     unstretched,
@@ -27,6 +29,9 @@ from headrace.plan.rules import (
     updates,
 )
 from headrace.plan.rules.group import Rule
+
+EARLY: Final[tuple[Rule, ...]] = (joint_updates.RULE, safe_lookups.RULE)
+"""Rules whose groups have nodes in them that follow from shapes: these are not remembered by themselves then."""
 
 RULES: Final[tuple[Rule, ...]] = (
     normalization_gradients.RULE,

@@ -9,16 +9,17 @@ Source: TF 1.15 core/kernels/lookup_table_op.cc, initializable_lookup_table.cc, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import text
 from headrace.run.state.resources import Resource
+from headrace.run.state.words import ByWord, numbered
 from headrace.run.uninterrupted import changes
 
 Array = np.ndarray[Any, Any]
@@ -75,10 +76,11 @@ class LookupTable(Resource):
             )
         with self._lock:
             rows = self._rows_of(keys)
-            missing = np.flatnonzero(rows < 0)
+            all_there = len(rows) > 0 and rows.min() >= 0
+            missing = rows[:0] if all_there else np.flatnonzero(rows < 0)
             if len(missing) == len(rows):
                 return np.broadcast_to(default, wanted).copy()
-            found: Array = self._values[rows]
+            found: Array = self._values.take(rows, axis=0)
         if len(missing):
             one_each = default.shape == wanted and keys.ndim
             each = default.reshape((len(rows), *self.value_shape)) if one_each else default
@@ -156,6 +158,7 @@ class StaticTable(LookupTable):
         self._ready = False
         self._direct: tuple[int, Array] | None = None
         """Of whole numbers close to each other: the lowest, and the row of each from it on."""
+        self._by_word = ByWord(self._rows_of_words)
 
     def find(self, keys: Array, default: Array) -> Array:
         """See `LookupTable`.  Raises FailedPrecondition before it is initialized."""
@@ -215,12 +218,19 @@ class StaticTable(LookupTable):
     def _rows_of(self, keys: Array) -> Array:
         """See `LookupTable`."""
         if self._direct is None:
-            return super()._rows_of(keys)
+            return self._rows_of_listed(self._listed(keys))
         low, rows = self._direct
         flat = keys.reshape(-1)
         inside = (flat >= low) & (flat < low + len(rows))
         places = np.where(inside, flat, low) - low
         return np.where(inside, rows[places.astype(np.intp)], -1)
+
+    def _rows_of_listed(self, keys: list[Any]) -> Array:
+        known = numbered(keys) if self.key_dtype is dtypes.string and self._ready else None
+        return self._rows_of_words(keys) if known is None else self._by_word.found(*known)
+
+    def _rows_of_words(self, words: Sequence[Any]) -> Array:
+        return np.fromiter(map(self._rows.get, words, repeat(-1)), np.intp, len(words))
 
     def _check_same(self, keys: list[Any], values: Array, rows: dict[Any, int]) -> None:
         """Raises FailedPrecondition if a key that comes twice has two values."""
