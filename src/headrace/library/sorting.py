@@ -228,7 +228,7 @@ def histogram_fixed_width_bins(
         values = convert(values, name="values")
         sizes = shape(values)
         flat = reshape(values, [-1])
-        bounds = convert(value_range, values.dtype.base_dtype, "value_range")
+        bounds = convert(value_range, name="value_range")
         count = convert(nbins, dtypes.int32, "nbins")
         check = Assert(make.Greater(count, 0), [f"nbins {count} must > 0"])
         count = with_dependencies([check], count)

@@ -296,7 +296,7 @@ def _check_gray(image: Tensor) -> list[Operation]:
 
 def _by_matrix(images: Any, matrix: list[list[float]]) -> Tensor:
     images = convert_to_tensor(images, name="images")
-    kernel = convert_to_tensor(np.array(matrix), dtype=images.dtype.base_dtype, name="kernel")
+    kernel = convert_to_tensor(matrix, dtype=images.dtype.base_dtype, name="kernel")
     return tensordot(images, kernel, axes=[[images.shape.ndims - 1], [0]])
 
 
