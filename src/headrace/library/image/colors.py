@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from headrace.base import dtypes
 from headrace.graph.convert import convert_to_tensor
 from headrace.graph.names import name_scope

@@ -183,7 +183,7 @@ def gamma_sample_slope(a: Array, sample: Array) -> Array:
         by_series, by_fraction = _slopes(parts)
         found = -np.where(parts.by_series, by_series, by_fraction) * parts.x / parts.a
     found = np.where(parts.bad | parts.full | parts.none, np.nan, found)
-    return np.where(x == 0, 0.0, found)
+    return np.where(sample == 0, 0.0, found)
 
 
 # -- beta -------------------------------------------------------------------------------------

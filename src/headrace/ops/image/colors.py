@@ -242,9 +242,7 @@ def _(op: Operation, dout: Any) -> Any:
         hue = (signs[at] / span - difference * spread / (span * span)) / 6
         saturation = (spread * high - (high - low) * above[at]) / (top * top)
         made.append(
-            of_hue * hue * some
-            + of_saturation * saturation * shines[at]
-            + of_value * above[at]
+            of_hue * hue * some + of_saturation * saturation * shines[at] + of_value * above[at]
         )
     return stack(made, axis=-1)
 

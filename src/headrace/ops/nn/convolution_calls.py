@@ -480,7 +480,13 @@ def convolution(
         if raw is None or not 3 <= len(raw) <= 5:
             raise ValueError(f"the filter must have 3, 4 or 5 dimensions, not {weights.shape}")
         return convolved_over_space(
-            values, weights, "VALID" if padding is None else padding, strides, rate, data_format, scope
+            values,
+            weights,
+            "VALID" if padding is None else padding,
+            strides,
+            rate,
+            data_format,
+            scope,
         )
 
 
