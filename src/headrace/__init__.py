@@ -40,7 +40,7 @@ from headrace.graph.behavior import (
     resource_variables_enabled,
 )
 from headrace.graph.collections import GraphKeys
-from headrace.graph.const_value import constant_value as get_static_value
+from headrace.graph.const_value import get_static_value
 from headrace.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from headrace.graph.custom_gradient import custom_gradient
 from headrace.graph.gradients import (

@@ -56,7 +56,7 @@ def test_producers_that_wait_themselves_are_followed(
         waiting_steps.until("read")
         waits, reads = step_in(session, "batch"), step_in(session, "read")
     for thread in [*threads[:-1], run.thread]:
-        thread.join(30)
+        thread.join(60)
     assert reads.kind == "read"
     assert reads.cause.startswith("the file-name queue 'names' is empty and nobody enqueues")
     assert waits.cause == f"its producers wait themselves, in ReaderReadV2 'read': {reads.cause}"
@@ -73,11 +73,11 @@ def test_producers_that_failed_are_named_with_their_error(
     element = queue.dequeue(name="take")
     with tf.Session() as session:
         for thread in runner.create_threads(session, start=True):  # in no collection
-            thread.join(30)
+            thread.join(60)
         run = Run(session, element)
         waiting_steps.until("take")
         step = step_in(session, "take")
-    run.thread.join(30)
+    run.thread.join(60)
     assert step.cause.startswith("every producer of this queue has ended, with NotFoundError: ")
     assert "(node 'open', built at " in step.cause
 
@@ -94,7 +94,7 @@ def test_a_runner_of_another_session_does_not_count(
         waiting_steps.until("take")
         step = step_in(one, "take")
     for thread in [*threads[:-1], run.thread]:
-        thread.join(30)
+        thread.join(60)
     assert step.cause.startswith(
         "no QueueRunner was started for this queue in this session, though "
     )

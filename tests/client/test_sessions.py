@@ -16,7 +16,7 @@ from headrace.client.in_flight import StepsInFlight
 from headrace.codec import protos as pb
 from tests.waiting_steps import WaitingSteps, waiting_steps  # noqa: F401  (a fixture)
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 # -- making ---------------------------------------------------------------------------------------

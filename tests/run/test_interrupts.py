@@ -36,7 +36,7 @@ from headrace.serve.grpc.client import GrpcPeer
 from headrace.serve.grpc.grpcio import grpc
 from headrace.serve.rpc.methods import GET_STATUS
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 MOST_LINES = 2000
 
 

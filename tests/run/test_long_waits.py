@@ -63,7 +63,7 @@ def test_a_step_is_among_the_waiting_while_it_waits(soon: None) -> None:
                 told.set()
 
             long_waits.watch_over(session._engine.scope, hear)
-            release = threading.Thread(target=lambda: told.wait(30) and session.run(enqueue))
+            release = threading.Thread(target=lambda: told.wait(60) and session.run(enqueue))
             release.start()
             assert session.run(element) == 5
             release.join()

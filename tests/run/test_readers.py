@@ -113,7 +113,7 @@ def test_readers_that_share_a_queue_share_its_work(tmp_path: Path) -> None:
         queue.enqueue([boxed(str(file).encode())])
     queue.close()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert sorted(seen) == sorted(b"%d.%d" % (i, j) for i in range(8) for j in range(50))
     assert sum(reader.work_units_completed() for reader in readers) == 8
 

@@ -171,7 +171,7 @@ class Background:
 
     def join(self) -> None:
         """Wait for the end."""
-        self._thread.join(30)
+        self._thread.join(60)
         if self._thread.is_alive():
             frames = traceback.extract_stack(sys._current_frames()[self._thread.ident or 0])
             raise AssertionError("still running after 30 s:\n" + "".join(frames.format()))

@@ -222,7 +222,7 @@ class Proxy:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
         for sock in self._sockets:
             sock.close()
 

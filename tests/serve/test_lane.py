@@ -54,7 +54,7 @@ from tests.serve.raw_lane import lane_of, lane_peer, shell_of
 
 Start = Callable[[Callable[[], Any]], Background]
 STATUS = pb.GetStatusRequest()
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 class Carried:

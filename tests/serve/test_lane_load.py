@@ -35,7 +35,7 @@ from headrace.serve.rpc.security import Security
 from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import TRANSPORTS
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 IDLE = 1000
 CALLS = 50
 STEPS = 20

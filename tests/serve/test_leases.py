@@ -320,7 +320,7 @@ def test_a_reply_that_comes_after_the_caller_gave_up_is_released(pool: GrowingPo
         closed = False
 
         def run_graph(self, request: Any, scope: Scope) -> m.RunGraphReply:
-            assert gave_up.wait(30)
+            assert gave_up.wait(60)
             return m.RunGraphReply([("v", lease)])
 
         def note_cancelled(self) -> None: ...

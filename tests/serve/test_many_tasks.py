@@ -19,7 +19,7 @@ SPEC = {
     "ps": [f"127.0.0.1:{30_000 + task}" for task in range(TASKS)],
     "worker": ["127.0.0.1:29000", "127.0.0.1:29001"],
 }
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ from tests.serve.clusters import in_process
 from tests.serve.conftest import TRANSPORTS, Background
 
 Start = Callable[[Callable[[], Any]], Background]
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 SECRET = b"correct horse battery staple"
 NOWHERE = "no-such-host.invalid"
 

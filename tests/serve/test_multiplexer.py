@@ -19,7 +19,7 @@ from tests.serve.raw_lane import shell_of
 
 CLIENTS = 4
 OFTEN = 10 * STEADY
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -34,7 +34,7 @@ from tests.serve.raw_lane import connected, frames_from, lane_of
 
 SECRET = "correct horse battery staple"
 STATUS = b"".join(frames.pack(Kind.REQUEST, NUMBERS[methods.GET_STATUS.path], 0, b""))
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 @pytest.fixture(params=["unix", "tcp"])

@@ -17,7 +17,7 @@ from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, in_process
 
 TASKS = 4
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 @pytest.fixture

@@ -225,7 +225,7 @@ def lingering() -> list[threading.Thread]:
     """Threads of servers that do not end by themselves soon."""
     found = [t for t in threading.enumerate() if t.name.startswith("headrace")]
     for thread in found:
-        thread.join(30)
+        thread.join(60)
     return [t for t in found if t.is_alive()]
 
 
@@ -278,7 +278,7 @@ def test_a_grace_lets_steps_under_way_finish_and_no_others_begin(
         step = background(lambda: session.run(take))
         blocked.wait()
         stopped = background(lambda: server.stop(grace=60.0))
-        assert draining.wait(30)
+        assert draining.wait(60)
         with pytest.raises(tf.errors.UnavailableError, match="was stopped"):
             session.run(queue.size())
         (resource,) = server.worker.runtime.resources.all()
@@ -328,17 +328,17 @@ def test_the_pool_grows_with_what_blocks_and_reuses_what_is_idle() -> None:
     release, all_in = threading.Event(), threading.Barrier(51)
 
     def block() -> int:
-        all_in.wait(30)
-        release.wait(30)
+        all_in.wait(60)
+        release.wait(60)
         return threading.get_ident()
 
     blocked_calls = [pool.submit(block) for _ in range(50)]
-    all_in.wait(30)  # 50 run at once
+    all_in.wait(60)  # 50 run at once
     assert pool.size == 50
     release.set()
-    assert len({call.result(30) for call in blocked_calls}) == 50
+    assert len({call.result(60) for call in blocked_calls}) == 50
     for _ in range(100):
-        pool.submit(int).result(30)
+        pool.submit(int).result(60)
     assert pool.size <= 51
     pool.shutdown()
     assert pool.size == 0
@@ -346,11 +346,11 @@ def test_the_pool_grows_with_what_blocks_and_reuses_what_is_idle() -> None:
 
 def test_idle_threads_of_the_pool_end() -> None:
     pool = GrowingPool("test", idle_s=0.01)
-    threads = {pool.submit(threading.current_thread).result(30) for _ in range(3)}
+    threads = {pool.submit(threading.current_thread).result(60) for _ in range(3)}
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
-    assert pool.submit(int).result(30) == 0  # it goes on
+    assert pool.submit(int).result(60) == 0  # it goes on
     pool.shutdown()
 
 
@@ -361,8 +361,8 @@ def test_the_pool_hands_on_failures_and_refuses_after_shutdown() -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        pool.submit(fail).result(30)
-    assert pool.submit(int).result(30) == 0
+        pool.submit(fail).result(60)
+    assert pool.submit(int).result(60) == 0
     pool.shutdown()
     with pytest.raises(RuntimeError, match="shut down"):
         pool.submit(int)
@@ -370,7 +370,7 @@ def test_the_pool_hands_on_failures_and_refuses_after_shutdown() -> None:
 
 def test_threads_of_the_pool_keep_no_program_alive() -> None:
     pool = GrowingPool("test")
-    assert pool.submit(threading.current_thread).result(30).daemon
+    assert pool.submit(threading.current_thread).result(60).daemon
     pool.shutdown()
 
 
@@ -381,14 +381,14 @@ def test_a_shutdown_waits_for_what_runs() -> None:
 
     def work() -> None:
         started.set()
-        release.wait(30)
+        release.wait(60)
         ended.append(1)
 
     pool.submit(work)
-    assert started.wait(30)
+    assert started.wait(60)
     shutting = threading.Thread(target=pool.shutdown)
     shutting.start()
     release.set()
-    shutting.join(30)
+    shutting.join(60)
     assert ended == [1]
     assert pool.size == 0

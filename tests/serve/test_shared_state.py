@@ -101,7 +101,7 @@ def test_one_session_waits_for_what_another_puts_in(
             thread.start()
             for _ in range(2):
                 two.run(put)
-            thread.join(30)
+            thread.join(60)
     assert plain(found) == [expected]
 
 
@@ -140,7 +140,7 @@ def test_a_session_that_closes_while_its_step_waits_has_taken_nothing(
             thread = threading.Thread(target=waits, args=(closing, take))
             thread.start()
             closing.close()
-            thread.join(30)
+            thread.join(60)
             assert len(ended) == 1
             for _ in range(2):
                 other.run(put)

@@ -34,7 +34,7 @@ from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import use_sockets
 
 TASK = "/job:ps/replica:0/task:0"
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 class End(LaneChannel):

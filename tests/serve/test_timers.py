@@ -14,7 +14,7 @@ from headrace.serve.rpc import timers
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.timers import PerProcess, TimerQueue
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 NEVER = 1e6
 
 

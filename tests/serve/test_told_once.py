@@ -122,7 +122,7 @@ def test_of_the_steps_that_are_under_way_at_once_one_is_told(
 
         def use() -> list[BaseException]:
             session.run([read, through])
-            begun.wait(30)
+            begun.wait(60)
             errors: list[BaseException] = []
             while len(errors) < 10_000:
                 for step in (read, through, [read, through]):
@@ -131,13 +131,13 @@ def test_of_the_steps_that_are_under_way_at_once_one_is_told(
                             return errors
                     except tf.errors.UnavailableError as error:
                         errors.append(error)
-                        up.wait(30)  # asking again and again only keeps it from starting
+                        up.wait(60)  # asking again and again only keeps it from starting
                     except tf.errors.OpError as error:
                         errors.append(error)
             raise errors[-1]
 
         users = [background(use) for _ in range(6)]
-        begun.wait(30)
+        begun.wait(60)
         cluster.servers["ps:0"].stop()
         cluster.start("ps:0")
         up.set()

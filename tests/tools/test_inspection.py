@@ -307,7 +307,7 @@ def test_each_stage_of_a_dataset_is_shown_and_what_its_consumer_waits_for(
         code, out, _ = run("inspect", cluster.target("ps:0"), "--interval", "0")
         assert code == ExitCode.OK
         session.run(put)
-        step.result(30)
+        step.result(60)
     (shown,) = found["tasks"][0]["others"]
     assert [tuple(each.values()) for each in shown["stages"]] == [
         ("Prefetch", 0, 3, 0),
@@ -452,7 +452,7 @@ def test_ctrl_c_ends_top_and_gives_the_terminal_back() -> None:
         except OSError:  # its end is closed: the child has ended
             pass
         os.close(screen)
-        assert child.wait(30) == ExitCode.OK
+        assert child.wait(60) == ExitCode.OK
     assert shown.index(b"\x1b[?1049h") < shown.index(b"Tasks") < shown.rindex(b"\x1b[?1049l")
     assert shown.rindex(b"\x1b[?25l") < shown.rindex(b"\x1b[?25h")
     assert b"Traceback" not in shown

@@ -156,7 +156,7 @@ def test_it_serves_metrics_and_the_page_until_a_signal(address: str) -> None:
         (task,) = json.loads(ask(f"{page}state.json").text)["tasks"]
         assert (task["name"], task["state"]) == ("local:0", "up")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_page_that_cannot_be_served_ends_it(address: str) -> None:

@@ -38,7 +38,7 @@ class SlowSaver:
     def save(self, session: Any, path: str, global_step: int = 0, **options: Any) -> str:
         """See `tf.train.Saver`."""
         self.begun.release()
-        assert self.may_end.acquire(timeout=30)
+        assert self.may_end.acquire(timeout=60)
         if self.fails is not None:
             raise self.fails
         self.saved.append(int(global_step))
@@ -53,7 +53,7 @@ def session_with(
     saver.may_end.release()  # the first, which is waited for
     creator = tf.train.ChiefSessionCreator(tf.train.Scaffold(saver=saver))
     session = tf.train.MonitoredSession(creator, [hook])
-    assert saver.begun.acquire(timeout=30)
+    assert saver.begun.acquire(timeout=60)
     return session, train
 
 
@@ -62,7 +62,7 @@ def test_steps_go_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     session, train = session_with(saver, tmp_path, save_steps=2)
     for _ in range(2):
         session.run(train)
-    assert saver.begun.acquire(timeout=30)
+    assert saver.begun.acquire(timeout=60)
     steps = [int(session.run(train)) for _ in range(5)]
     assert steps == [3, 4, 5, 6, 7]
     assert saver.saved == [0]
@@ -115,7 +115,7 @@ def test_a_session_that_was_lost_takes_its_save_with_it(tmp_path: Path) -> None:
     with tf.train.MonitoredSession(
         Creator(tf.train.Scaffold(saver=saver)), [hook, Loses()]
     ) as session:
-        assert saver.begun.acquire(timeout=30)
+        assert saver.begun.acquire(timeout=60)
         while not lost[0]:
             session.run(train)
         for _ in range(30):

@@ -44,7 +44,7 @@ def test_join_is_woken_by_a_stop_from_another_thread() -> None:
         coordinator.wait_for_stop()
 
     coordinator.register_thread(started(work))
-    asker = started(lambda: (entered.wait(20), coordinator.request_stop()))
+    asker = started(lambda: (entered.wait(60), coordinator.request_stop()))
     coordinator.join(stop_grace_period_secs=20)
     asker.join()
 
@@ -159,7 +159,7 @@ def test_a_looper_loops_until_the_stop() -> None:
             enough.set()
 
     looper = LooperThread.loop(coordinator, None, tick, args=(1,), kwargs={"more": 2})
-    assert enough.wait(20)
+    assert enough.wait(60)
     coordinator.request_stop()
     coordinator.join()
     assert not looper.is_alive()

@@ -214,7 +214,7 @@ def test_a_supervisor_adds_nothing_once_it_is_there(
             session.run(program.train, {program.fed: [1.0]})
         supervisor.summary_computed(session, session.run(program.summary, {program.fed: [1.0]}))
         supervisor.saver.save(session, supervisor.save_path, supervisor.global_step)
-        assert done.wait(30)
+        assert done.wait(60)
     assert len(program.graph.get_operations()) == count
 
 

@@ -97,7 +97,7 @@ class Program:
                 getattr(self.names[name], "close" if name == "sess" else "stop")()
         runners = [t for t in threading.enumerate() if t.name.startswith("QueueRunnerThread-")]
         for thread in (self._thread, *runners):
-            thread.join(30)
+            thread.join(60)
             assert not thread.is_alive(), thread.name
 
 

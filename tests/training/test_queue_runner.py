@@ -30,7 +30,7 @@ def test_every_element_arrives_and_then_the_queue_is_closed() -> None:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for thread in (threads := runner.create_threads(session, start=True)):
-            thread.join(20)
+            thread.join(60)
         assert len(threads) == 3
         assert session.run(queue.is_closed())
         assert sorted(session.run(queue.dequeue_many(30)).tolist()) == list(range(30))
@@ -134,7 +134,7 @@ def test_a_queue_that_had_ended_is_not_closed_by_a_later_error() -> None:
         coordinator = tf.train.Coordinator()
         coordinator.request_stop(ValueError("too late"))
         for thread in runner.create_threads(session, coordinator, start=True):
-            thread.join(20)
+            thread.join(60)
         end = consume(session, element)
     assert end.__cause__ is None
 
@@ -167,7 +167,7 @@ def test_closing_is_tried_again_when_a_connection_breaks(monkeypatch: Any) -> No
         threads = runner.create_threads(session, start=True)
         consume(session, element)
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
     assert lost.times == 0
 
 
@@ -179,7 +179,7 @@ def test_a_queue_that_cannot_be_closed_is_given_up_aloud(monkeypatch: Any, caplo
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for thread in runner.create_threads(session, start=True):
-            thread.join(20)
+            thread.join(60)
     assert "could not be closed: the connection broke" in caplog.text
 
 
@@ -190,7 +190,7 @@ def test_without_a_coordinator_the_runner_keeps_the_error(monkeypatch: Any) -> N
     runner = tf.train.QueueRunner(queue, [queue.enqueue(tf.read_file("/nowhere/at/all"))])
     with tf.Session() as session:
         for thread in runner.create_threads(session, start=True):
-            thread.join(20)
+            thread.join(60)
     (kept,) = runner.exceptions_raised
     assert isinstance(kept, tf.errors.NotFoundError)
     assert raised == [kept]
@@ -272,7 +272,7 @@ def test_a_runner_survives_its_proto(graph: tf.Graph) -> None:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for thread in again.create_threads(session, start=True):
-            thread.join(20)
+            thread.join(60)
         assert session.run(queue.size()) == 3
 
 

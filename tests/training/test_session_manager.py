@@ -59,11 +59,11 @@ def test_a_waiting_worker_is_told_when_the_last_variable_is_initialized(
     worker = threading.Thread(target=work)
     with tf.Session(server.target) as chief:
         worker.start()
-        assert waiting.wait(30)
+        assert waiting.wait(60)
         chief.run(a.initializer)
         assert not found
         chief.run(b.initializer)
-        worker.join(30)
+        worker.join(60)
     assert found == [(3,)]
 
 

@@ -218,6 +218,15 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
     return None
 
 
+def get_static_value(tensor: Any, partial: bool = False) -> Any:
+    """The value of `tensor` as an array, of no dimensions for a scalar, if the graph fixes it, else None.
+
+    Arithmetic is not evaluated; ask `session.run` for that.
+    """
+    found = constant_value(tensor, partial)
+    return np.asarray(found) if isinstance(found, np.generic) else found
+
+
 def _narrow(tensor: Tensor) -> bool:
     op = tensor.op
     if op.type in ("Shape", "Size"):

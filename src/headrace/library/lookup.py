@@ -87,7 +87,7 @@ class LookupInterface:
 
 def checked_keys(keys: Any, wanted: DType, what: str = "keys") -> tuple[Any, Tensor]:
     """(keys, the tensor of them).  Raises TypeError if they are not of dtype `wanted`."""
-    values = keys.values if isinstance(keys, SparseTensor) else convert(keys)
+    values = keys.values if isinstance(keys, SparseTensor) else convert(keys, None, "keys", wanted)
     if values.dtype.base_dtype != wanted.base_dtype:
         raise TypeError(
             f"Dtype of argument `{what}` must be {wanted!r}, received: {values.dtype!r}; the table's keys are "

@@ -230,6 +230,7 @@ def expm(input: Any, name: str | None = None) -> Tensor:
         matrix = convert(input, name="input")
         if matrix.raw_shape is not None and matrix.raw_shape[-2:] == (0, 0):
             return matrix
+        matrix.shape.with_rank_at_least(2)
         known = matrix.shape.is_fully_defined()
         static = matrix.shape
         batch = None if known else shape(matrix)[:-2]

@@ -223,7 +223,7 @@ def _scalar(value: Tensor, name: str) -> Tensor:
 def _parsed(serialized: Any, names: Any, wanted: Wanted, name: str | None) -> dict[str, Any]:
     with name_scope(name, "ParseExample", [serialized, names]):
         spec = get("ParseExampleV2")
-        serialized = convert(serialized, dtypes.string, name="serialized")
+        serialized = convert(serialized, None, "serialized", dtypes.string)
         sparse_indices, sparse_values, sparse_shapes, dense, _, _ = spec(
             serialized,
             [] if names is None else names,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes
+from headrace.base.shapes import TensorShape
 from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.custom_gradient import custom_gradient
@@ -158,12 +159,13 @@ def required_space_to_batch_paddings(
 
 
 def parallel_stack(values: Sequence[Any], name: str = "parallel_stack") -> Tensor:
-    """[n, …] of n tensors of one shape, which has to be known."""
+    """[n, …] of n tensors of one shape, which has to be known.  Raises ValueError."""
     with name_scope(name):
         first = convert(values[0])
         sizes = first.shape
         rows = [expand_dims(each, 0) for each in values]
-        made: Tensor = make.ParallelConcat(rows, shape=[len(values), *sizes.as_list()])
+        whole = TensorShape([len(values)]).concatenate(sizes)
+        made: Tensor = make.ParallelConcat(rows, shape=whole)
         return made
 
 

@@ -15,6 +15,7 @@ from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
+from headrace.library.around_axis import around_axis
 from headrace.library.surplus import without_surplus
 from headrace.ops.array.broadcast import broadcast_to, sequence_mask
 from headrace.ops.array.constants import constant, ones_like
@@ -172,7 +173,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
         counts = make.Cast(convert(repeats, name="repeats"), DstT=dtypes.int32)
         known = data.shape.ndims
         if known is None:
-            raise ValueError("repeat needs an input whose rank is known")
+            return around_axis(data, axis, lambda flat: repeat(flat, counts, 1))
         if not -known <= axis < known:
             raise ValueError(f"axis={axis} is out of bounds for an input of {known} dimensions")
         axis %= known
@@ -228,7 +229,7 @@ def histogram_fixed_width_bins(
         values = convert(values, name="values")
         sizes = shape(values)
         flat = reshape(values, [-1])
-        bounds = convert(value_range, values.dtype.base_dtype, "value_range")
+        bounds = convert(value_range, name="value_range")
         count = convert(nbins, dtypes.int32, "nbins")
         check = Assert(make.Greater(count, 0), [f"nbins {count} must > 0"])
         count = with_dependencies([check], count)

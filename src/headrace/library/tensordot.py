@@ -36,7 +36,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """
     with name_scope(name, "Tensordot", [a, b, axes]) as scope:
         a = convert(a, name="a")
-        b = convert(b, a.dtype.base_dtype, name="b")
+        b = convert(b, name="b")
         axes_a, axes_b = _paired(a, axes)
         rows, free_a, static_a = _as_matrix(a, axes_a, summed_last=True)
         columns, free_b, static_b = _as_matrix(b, axes_b, summed_last=False)

@@ -354,7 +354,7 @@ def test_as_many_calls_are_under_way_as_are_asked_for() -> None:
 
     def slow(value: int) -> int:
         begun.release()
-        go.wait(10)
+        go.wait(60)
         return value
 
     stage = over(
@@ -363,7 +363,7 @@ def test_as_many_calls_are_under_way_as_are_asked_for() -> None:
     threading.Timer(0.2, go.set).start()
     first = drained(stage, ones(), 1)
     assert first == [0]
-    assert all(begun.acquire(timeout=10) for _ in range(4))
+    assert all(begun.acquire(timeout=60) for _ in range(4))
     assert stage.limit() == 4
     assert drained(stage, ones()) == [1, 2, 3, 4, 5]
 
@@ -413,7 +413,7 @@ class Door:
 
     def __call__(self, value: int) -> int:
         self.knocks.release()
-        assert self.keys.acquire(timeout=10)
+        assert self.keys.acquire(timeout=60)
         return good(value)
 
 
@@ -456,7 +456,7 @@ def test_who_gives_up_while_a_function_runs_leaves_its_element_to_the_next(
     made, iterator = door
     for expected in range(3):
         asked = iterator.next()
-        assert made.knocks.acquire(timeout=10)
+        assert made.knocks.acquire(timeout=60)
         with pytest.raises(errors.DeadlineExceededError):
             asked.wait(Scope(0.01))
         made.keys.release()
@@ -497,7 +497,7 @@ def test_another_dataset_ends_what_the_functions_of_the_old_one_wait_for() -> No
     asked = iterator.next()
     iterator.initialize(numbers([7]))
     assert taken(asked) == 7
-    assert ended.wait(10)
+    assert ended.wait(60)
     iterator.dropped()
 
 

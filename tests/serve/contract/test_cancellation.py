@@ -268,7 +268,7 @@ def test_a_session_waits_for_a_task_that_is_not_up_yet(cluster: Cluster, backgro
                 asked.set()
 
         step = background(run)
-        assert asked.wait(30)
+        assert asked.wait(60)
         cluster.start("ps:0")
         assert step.value() == 2.0
 

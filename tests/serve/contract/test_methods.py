@@ -512,7 +512,7 @@ def test_who_gives_up_waiting_for_a_step_that_never_comes_leaves_nothing(
     monkeypatch.setattr(Worker, "_end_step", ending)
     with pytest.raises(errors.DeadlineExceededError):
         ask(methods.RECV_TENSOR, m.RecvTensorRequest(9, the_key("edge")), timeout_s=0.02)
-    assert forgotten.wait(30)
+    assert forgotten.wait(60)
     assert not cluster.servers["ps:0"].worker._steps
 
 
@@ -728,7 +728,7 @@ def test_who_attends_a_session_hears_of_its_end(
             kept_alive.set()  # or it failed
 
     attending = background(asks)
-    assert kept_alive.wait(30.0)
+    assert kept_alive.wait(60)
     ask(methods.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle))
     reason = attending.value().reason
     assert (reason.code, reason.message) == (errors.CANCELLED, errors.session_closed().message)

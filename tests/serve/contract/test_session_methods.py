@@ -279,7 +279,7 @@ def test_a_callable_that_is_dropped_is_released(
         monkeypatch.setattr(on_master, "release_callable", noted)
         del call
         gc.collect()
-        assert released.wait(30)
+        assert released.wait(60)
         assert not on_master._callables._prepared
 
 

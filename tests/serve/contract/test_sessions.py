@@ -353,7 +353,7 @@ def test_a_session_that_is_garbage_is_closed_on_its_master(
         session = tf.Session(cluster.target("local:0"))
         session.run(tf.constant(1))
         del session
-        assert closed.wait(30)
+        assert closed.wait(60)
         assert not cluster.servers["local:0"].master._sessions
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from headrace.base import dtypes
 from headrace.graph.convert import convert_to_tensor
 from headrace.graph.names import name_scope
@@ -296,7 +294,7 @@ def _check_gray(image: Tensor) -> list[Operation]:
 
 def _by_matrix(images: Any, matrix: list[list[float]]) -> Tensor:
     images = convert_to_tensor(images, name="images")
-    kernel = convert_to_tensor(np.array(matrix), dtype=images.dtype.base_dtype, name="kernel")
+    kernel = convert_to_tensor(matrix, dtype=images.dtype.base_dtype, name="kernel")
     return tensordot(images, kernel, axes=[[images.shape.ndims - 1], [0]])
 
 

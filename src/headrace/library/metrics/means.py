@@ -126,7 +126,7 @@ def mean_absolute_error(
     name: str | None = None,
 ) -> Metric:
     """The mean of |prediction - label|."""
-    predictions, labels, weights = fitting(as_floats(predictions), as_floats(labels), weights)
+    predictions, labels, weights = fitting(predictions, labels, weights)
     errors = make.Abs(predictions - labels)
     return mean(
         errors, weights, metrics_collections, updates_collections, name or "mean_absolute_error"
@@ -142,7 +142,7 @@ def mean_squared_error(
     name: str | None = None,
 ) -> Metric:
     """The mean of (prediction - label)²."""
-    predictions, labels, weights = fitting(as_floats(predictions), as_floats(labels), weights)
+    predictions, labels, weights = fitting(predictions, labels, weights)
     errors = make.SquaredDifference(labels, predictions)
     return mean(
         errors, weights, metrics_collections, updates_collections, name or "mean_squared_error"
@@ -158,7 +158,7 @@ def root_mean_squared_error(
     name: str | None = None,
 ) -> Metric:
     """The root of the mean of (prediction - label)²."""
-    predictions, labels, weights = fitting(as_floats(predictions), as_floats(labels), weights)
+    predictions, labels, weights = fitting(predictions, labels, weights)
     value, update = mean_squared_error(
         labels, predictions, weights, name=name or "root_mean_squared_error"
     )
@@ -176,7 +176,7 @@ def mean_relative_error(
     name: str | None = None,
 ) -> Metric:
     """The mean of |label - prediction| / normalizer; of 0 where the normalizer is 0."""
-    predictions, labels, weights = fitting(as_floats(predictions), as_floats(labels), weights)
+    predictions, labels, weights = fitting(predictions, labels, weights)
     predictions, normalizer = squeezed(predictions, normalizer)
     predictions.shape.assert_is_compatible_with(normalizer.shape)
     zero = make.Equal(normalizer, 0.0)
@@ -196,7 +196,7 @@ def mean_cosine_distance(
     name: str | None = None,
 ) -> Metric:
     """1 - the mean of the products of labels and predictions, both of length 1, summed along `dim`."""
-    predictions, labels, weights = fitting(as_floats(predictions), as_floats(labels), weights)
+    predictions, labels, weights = fitting(predictions, labels, weights)
     cosines = reduce_sum(make.Mul(predictions, labels), [dim], keepdims=True)
     value, update = mean(cosines, weights, name=name or "mean_cosine_distance")
     found = make.Sub(1.0, value), make.Sub(1.0, update)

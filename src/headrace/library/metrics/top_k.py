@@ -328,11 +328,14 @@ def _average_precision(best: Tensor, labels: Any) -> Tensor:
             cast(best, dtypes.int64, name="predictions_idx"), -1, name="predictions_idx_per_k"
         )
         sizes = best.raw_shape
-        assert sizes is not None
+        if sizes is None:
+            raise ValueError(f"the rank of predictions must be known: {best.name} is <unknown>")
         k = sizes[-1]
         dense = _dense(labels)
         several = expand_dims(dense, -2, name="labels_per_k")
-        copies = [1] * (len(several.raw_shape or ()) - 2) + [k, 1]
+        copies: Any = [1] * (len(several.raw_shape or ()) - 2) + [k, 1]
+        if several.raw_shape is None:
+            copies = concat([fill(expand_dims(rank(several) - 2, 0), 1), [k, 1]], 0)
         relevant = cast(
             set_size(set_intersection(guesses, make.Tile(several, copies))), dtypes.float64
         )

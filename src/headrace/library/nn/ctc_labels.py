@@ -59,7 +59,7 @@ def ctc_unique_labels(labels: Any, name: str | None = None) -> list[Tensor]:
         def of_row(row: Tensor) -> list[Tensor]:
             distinct, place = unique(row)
             missing = shape_of(row)[0] - shape_of(distinct)[0]
-            return [pad(distinct, [[0, missing]]), cast(place, dtypes.int64)]
+            return [cast(pad(distinct, [[0, missing]]), dtypes.int64), place]
 
-        found: list[Tensor] = map_fn(of_row, labels, dtype=[labels.dtype, dtypes.int64])
+        found: list[Tensor] = map_fn(of_row, labels, dtype=[dtypes.int64, dtypes.int32])
         return found

@@ -144,6 +144,10 @@ def _clipped(rows: Tensor, ids: Tensor, max_norm: Any) -> Tensor:
     return clipped
 
 
+def _parts_of(given: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
+    return given.values, given.indices, given.dense_shape
+
+
 def embedding_lookup_sparse(
     params: Any,
     sp_ids: Any,
@@ -167,6 +171,9 @@ def embedding_lookup_sparse(
         if not isinstance(given, SparseTensor) and not (given is None and what == "sp_weights"):
             wanted = "SparseTensor" if what == "sp_ids" else "either None or SparseTensor"
             raise TypeError(f"{what} must be {wanted}, and not {given!r:.80}")
+    if sp_weights is not None:
+        for own, other in zip(_parts_of(sp_ids), _parts_of(sp_weights), strict=True):
+            own.shape.assert_is_compatible_with(other.shape)
     if isinstance(params, PartitionedVariable):
         params = list(params)
     parts = list(params) if isinstance(params, (list, tuple)) else [params]

@@ -19,15 +19,17 @@ from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
+from headrace.library.around_axis import around_axis
 from headrace.library.signal.real_transforms import dct, irfft, rfft
 from headrace.ops.array.constants import constant
+from headrace.ops.array.joining import concat
 from headrace.ops.array.packing import stack
 from headrace.ops.array.padding import pad, tile
 from headrace.ops.array.ranges import linspace
 from headrace.ops.array.ranges import range as range_of
 from headrace.ops.array.shapes import expand_dims, reshape, shape, transpose
 from headrace.ops.math.casting import cast
-from headrace.ops.math.reductions import reduce_sum
+from headrace.ops.math.reductions import reduce_prod, reduce_sum
 from headrace.ops.tables import make
 
 __all__ = [
@@ -88,9 +90,11 @@ def frame(
         x = convert(signal, name="signal")
         length, step = _number(frame_length, "frame_length"), _number(frame_step, "frame_step")
         ranks = x.shape.ndims
-        if ranks is None:
-            raise ValueError("frame needs a signal whose rank is known")
         axis = int(np.asarray(axis))
+        if ranks is None:
+            return around_axis(
+                x, axis, lambda flat: frame(flat, length, step, pad_end, pad_value, axis=1)
+            )
         if not -ranks <= axis < ranks:
             raise ValueError(f"axis {axis} of a signal of {ranks} dimensions")
         axis %= ranks
@@ -106,8 +110,11 @@ def frame(
             frames = _most(0, 1 + (count - length) // step)
         starts = reshape(range_of(frames) * step, [-1, 1])
         where = starts + reshape(range_of(length), [1, -1])
-        made: Tensor = make.GatherV2(x, where, axis)
         sizes = list(x.raw_shape or ())
+        if axis:
+            made: Tensor = make.GatherV2(x, where, axis)
+        else:  # the gradient of its rows would be slices
+            made = make.Squeeze(make.GatherV2(expand_dims(x, 0), where, 1), squeeze_dims=[0])
         known = [each if isinstance(each, int) else None for each in (frames, length)]
         made.set_shape([*sizes[:axis], *known, *sizes[axis + 1 :]])
         return made
@@ -126,8 +133,13 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
         if not step.dtype.is_integer:
             raise ValueError(f"frame_step must be an integer. Got {step.dtype}")
         by = _number(step, "frame_step")
+        if isinstance(by, int) and by < 1:
+            raise ValueError(f"frame_step must be positive, and is {by}")
         if x.shape.ndims is None:
-            raise ValueError("overlap_and_add needs frames whose rank is known")
+            sizes = shape(x)
+            whole = stack([reduce_prod(sizes[:-2]), sizes[-2], sizes[-1]])
+            joined = overlap_and_add(reshape(x, whole), by)
+            return reshape(joined, concat([sizes[:-2], shape(joined)[-1:]], 0))
         *outer, frames, length = _sizes(x)
         segments = -(-length // by)
         flat = reshape(x, _packed([-1, frames, length]))
@@ -144,8 +156,8 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
         whole = reshape(summed, _packed([*outer, (frames + segments - 1) * by]))
         made: Tensor = whole[..., : (frames - 1) * by + length]
         elements = (frames - 1) * by + length
-        sizes = list(x.raw_shape or ())[:-2]
-        made.set_shape([*sizes, elements if isinstance(elements, int) else None])
+        static = list(x.raw_shape or ())[:-2]
+        made.set_shape([*static, elements if isinstance(elements, int) else None])
         return made
 
 

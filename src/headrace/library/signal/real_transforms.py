@@ -220,7 +220,11 @@ def _filled(x: Tensor, n: Any) -> Tensor:
 
 
 def _turn(nothing: Tensor, angle: Tensor) -> Tensor:
-    """2 exp(i angle)."""
+    """2 exp(i angle).  Raises TypeError."""
+    if angle.dtype.base_dtype not in _COMPLEX:
+        raise TypeError(
+            f"cosine transforms are of float32 or float64, and not of {angle.dtype.base_dtype.name}; tf.cast converts"
+        )
     made: Tensor = 2.0 * make.Exp(
         make.Complex(nothing, angle, Tout=_COMPLEX[angle.dtype.base_dtype])
     )

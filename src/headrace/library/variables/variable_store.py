@@ -149,7 +149,7 @@ class VariableStore:
                 **others,
             )
         self._variables[name] = made
-        if regularizer is not None:
+        if regularizer:
             _regularize(made, name, regularizer)
         return made
 

@@ -135,9 +135,9 @@ def gamma_p(a: Array, x: Array, upper: bool = False) -> Array:
             found = np.where(parts.by_series, 1 - lower, rest)
         else:
             found = np.where(parts.by_series, lower, 1 - rest)
-    found = np.where(parts.zero | parts.none, 1.0 if upper else 0.0, found)
+    found = np.where((x == 0) | parts.none, 1.0 if upper else 0.0, found)
     found = np.where(parts.full, 0.0 if upper else 1.0, found)
-    return np.where(parts.bad, np.nan, found)
+    return np.where(parts.bad & (upper | (x != 0)), np.nan, found)
 
 
 def _digamma(x: Array) -> Array:
@@ -172,8 +172,8 @@ def gamma_p_slope(a: Array, x: Array) -> Array:
     with np.errstate(all="ignore"):
         by_series, by_fraction = _slopes(parts)
         found = np.exp(parts.log_power) * np.where(parts.by_series, by_series, by_fraction)
-    found = np.where(parts.zero | parts.full | parts.none, 0.0, found)
-    return np.where(parts.bad, np.nan, found)
+    found = np.where((x == 0) | parts.full | parts.none, 0.0, found)
+    return np.where(parts.bad & (x != 0), np.nan, found)
 
 
 def gamma_sample_slope(a: Array, sample: Array) -> Array:
@@ -182,8 +182,8 @@ def gamma_sample_slope(a: Array, sample: Array) -> Array:
     with np.errstate(all="ignore"):
         by_series, by_fraction = _slopes(parts)
         found = -np.where(parts.by_series, by_series, by_fraction) * parts.x / parts.a
-    found = np.where(parts.zero, 0.0, found)
-    return np.where(parts.bad | parts.full | parts.none, np.nan, found)
+    found = np.where(parts.bad | parts.full | parts.none, np.nan, found)
+    return np.where(sample == 0, 0.0, found)
 
 
 # -- beta -------------------------------------------------------------------------------------
@@ -193,7 +193,8 @@ def beta_i(a: Array, b: Array, x: Array) -> Array:
     """The regularized incomplete beta function."""
     bad = ~((a > 0) & (b > 0) & (x >= 0) & (x <= 1))
     zero, one = ~bad & (x == 0), ~bad & (x == 1)
-    proper = ~(bad | zero | one) & np.isfinite(a) & np.isfinite(b)
+    bad |= ~(zero | one) & ~(np.isfinite(a) & np.isfinite(b))
+    proper = ~(bad | zero | one)
     a, b, x = (np.where(proper, each, other) for each, other in ((a, 1.0), (b, 1.0), (x, 0.5)))
     turned = x > (a + 1) / (a + b + 2)
     p, q = np.where(turned, b, a), np.where(turned, a, b)

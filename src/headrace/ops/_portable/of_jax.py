@@ -53,7 +53,8 @@ def _incomplete_gamma(op: str, name: str) -> None:
     def kernel(xp: Any, a: Any, x: Any) -> Any:
         from jax.scipy import special
 
-        return xp.where(a == 0, xp.nan, getattr(special, name)(a, x))
+        found = xp.where(a == 0, xp.nan, getattr(special, name)(a, x))
+        return xp.where(x == 0, xp.zeros_like(found), found) if op == "Igamma" else found
 
 
 _incomplete_gamma("Igamma", "gammainc")

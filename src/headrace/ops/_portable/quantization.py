@@ -39,7 +39,7 @@ def _quantized(
 ) -> Any:
     check(2 <= bits <= 16 and math.prod(x.shape) > 0)
     where = _nudged(xp, low, high, bits, narrow)
-    inside = xp.minimum(xp.maximum(x, where.low), where.high) - where.low
+    inside = xp.maximum(xp.minimum(x, where.high), where.low) - where.low
     if by_inverse:
         steps = inside * (float((1 << bits) - 1 - narrow) / (high - low))
     else:
@@ -56,8 +56,9 @@ def _parts(
     where = _nudged(xp, low, high, bits, narrow)
     some = xp.logical_not(_is_nothing(xp, low, high))
     below, above = xp.logical_and(x < where.low, some), xp.logical_and(x > where.high, some)
+    within = xp.logical_and(x >= where.low, x <= where.high)
     zero = xp.zeros_like(gradients)
-    inside = xp.where(xp.logical_or(below, above), zero, gradients)
+    inside = xp.where(xp.logical_or(within, xp.logical_not(some)), gradients, zero)
     return inside, xp.where(below, gradients, zero), xp.where(above, gradients, zero)
 
 

@@ -298,8 +298,9 @@ class RaggedTensor(RaggedOperators, Ragged):
         if not isinstance(st_input, SparseTensor):
             raise TypeError(f"Expected SparseTensor, got {type(st_input).__name__}")
         rank = st_input.dense_shape.shape.with_rank(1)[0].value
-        if rank not in (None, 2):
-            raise ValueError(f"rank(st_input) must be 2, and is {rank}")
+        for known in (rank, st_input.indices.shape.with_rank(2)[1].value):
+            if known not in (None, 2):
+                raise ValueError(f"rank(st_input) must be 2, and is {known}")
         with name_scope(name, "RaggedFromSparse", [st_input.values]):
             ids = cast(st_input.indices[:, 0], row_splits_dtype)
             return cls.from_value_rowids(

@@ -32,15 +32,11 @@ __all__ = [
 ]
 
 
-def _nested_lists(pylist: Any, ragged_rank: int | None) -> tuple[list[Any], list[list[int]]]:
-    """The innermost values and the row_splits, from the outermost on."""
-    rank = _depth(pylist)
-    many = max(rank - 1, 0) if ragged_rank is None else ragged_rank
-    if many >= max(rank, 1):
-        raise ValueError(f"pylist has {rank} dimensions, and ragged_rank {many} must be below that")
+def _split(pylist: Any, ragged_rank: int) -> tuple[list[Any], list[list[int]]]:
+    """What is below the outermost `ragged_rank` lists, and the row_splits, from the outermost on."""
     splits: list[list[int]] = []
     values = list(pylist)
-    for _ in range(many):
+    for _ in range(ragged_rank):
         ends = [0]
         for row in values:
             ends.append(ends[-1] + len(row))
@@ -49,10 +45,72 @@ def _nested_lists(pylist: Any, ragged_rank: int | None) -> tuple[list[Any], list
     return values, splits
 
 
-def _depth(value: Any) -> int:
+def _depths(value: Any) -> tuple[int, set[int]]:
+    """How deep lists are nested, and in how many lists scalars are."""
     if not isinstance(value, (list, tuple, np.ndarray)):
-        return 0
-    return 1 + max((_depth(each) for each in value), default=0)
+        return 0, {0}
+    found = [_depths(each) for each in value]
+    return (
+        1 + max((deepest for deepest, _ in found), default=0),
+        {1 + depth for _, depths in found for depth in depths},
+    )
+
+
+def _checked_rank(pylist: Any, ragged_rank: int | None, inner: tuple[int, ...] | None) -> int:
+    """The ragged rank of what is made of `pylist`.  Raises ValueError."""
+    deepest, depths = _depths(pylist)
+    if len(depths) > 1:
+        raise ValueError(
+            f"all scalar values must have the same nesting depth, and those of {pylist!r} are in "
+            f"{' or '.join(map(str, sorted(depths)))} lists"
+        )
+    of_scalars = next(iter(depths), None)
+    if of_scalars is not None and deepest > of_scalars:
+        raise ValueError(
+            f"Invalid pylist={pylist!r}: empty list nesting is greater than scalar value nesting"
+        )
+    if ragged_rank is None:
+        return max(deepest - 1 - len(inner or ()), 0)
+    if ragged_rank < 0:
+        raise ValueError(f"Invalid ragged_rank={ragged_rank}: must be nonnegative")
+    if deepest == 0 and ragged_rank:
+        raise ValueError(
+            f"Invalid pylist={pylist!r}: incompatible with ragged_rank={ragged_rank}, which takes nested lists"
+        )
+    if inner is not None:
+        wanted = ragged_rank + len(inner) + 1
+        if wanted < deepest or (of_scalars is not None and wanted != of_scalars):
+            raise ValueError(
+                f"Invalid pylist={pylist!r}: incompatible with ragged_rank={ragged_rank} and dim(inner_shape)="
+                f"{len(inner)}, which take lists of depth {wanted}"
+            )
+    elif of_scalars is not None and 0 < ragged_rank >= of_scalars:
+        raise ValueError(
+            f"pylist has scalar values depth {of_scalars}, but ragged_rank={ragged_rank} requires scalar value depth "
+            f"greater than {ragged_rank}"
+        )
+    return ragged_rank
+
+
+def _flat_values(flat: list[Any], dtype: Any, wanted: tuple[int, ...] | None) -> Any:
+    """wanted: their shape; None: as it is."""
+    texts = any(isinstance(each, (str, bytes)) for each in flat) or (dtype in (object, np.bytes_))
+    if texts:
+        values: Any = np.empty(len(flat), object)
+        values[:] = [each.encode() if isinstance(each, str) else each for each in flat]
+        return values
+    try:
+        values = np.array(flat, dtype)
+    except ValueError as error:
+        raise ValueError(f"inner values have inconsistent shape: {error}") from None
+    if wanted is None or values.shape == wanted:
+        return values
+    if not flat and 0 in wanted:
+        return values.reshape(wanted)
+    raise TypeError(
+        f"Expected Tensor's shape: {wanted}, but got {values.shape}: inner_shape is that of what is below the ragged "
+        "dimensions"
+    )
 
 
 def ragged_constant_value(
@@ -62,20 +120,18 @@ def ragged_constant_value(
     inner_shape: Any = None,
     row_splits_dtype: str = "int64",
 ) -> Any:
-    """Nested lists as a RaggedTensorValue: what a ragged tensor is fed.  dtype: NumPy's."""
-    if inner_shape is not None and ragged_rank is None:
-        ragged_rank = _depth(pylist) - 1 - len(tuple(inner_shape))
-    flat, splits = _nested_lists(pylist, ragged_rank)
-    texts = any(isinstance(each, (str, bytes)) for each in flat) or (dtype in (object, np.bytes_))
-    if texts:
-        values: Any = np.empty(len(flat), object)
-        values[:] = [each.encode() if isinstance(each, str) else each for each in flat]
-    else:
-        values = np.array(flat, dtype)
-        if inner_shape is not None and not flat:
-            values = values.reshape((0, *inner_shape))
+    """Nested lists as a RaggedTensorValue: what a ragged tensor is fed.  dtype: NumPy's.
+
+    Raises ValueError for lists that are nested in another way, TypeError for other inner values.
+    """
+    inner = None if inner_shape is None else tuple(inner_shape)
+    many = _checked_rank(pylist, ragged_rank, inner)
+    if not isinstance(pylist, (list, tuple, np.ndarray)):
+        return np.array(pylist, dtype)
+    flat, splits = _split(pylist, many)
     kinds = [np.array(each, row_splits_dtype) for each in splits]
-    return RaggedTensorValue.from_nested(values, kinds)
+    wanted = inner if inner is None or not many else (len(flat), *inner)
+    return RaggedTensorValue.from_nested(_flat_values(flat, dtype, wanted), kinds)
 
 
 def ragged_constant(
@@ -93,7 +149,7 @@ def ragged_constant(
     value = ragged_constant_value(pylist, numpy, ragged_rank, inner_shape, splits)
     with name_scope(name, "RaggedConstant"):
         if not isinstance(value, RaggedTensorValue):
-            return constant(pylist, kind, name="values")
+            return constant(pylist, kind, inner_shape, name="values")
         flat = value.flat_values
         if kind is None and flat.dtype == np.float64:
             kind = dtypes.float32

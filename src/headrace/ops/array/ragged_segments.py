@@ -110,7 +110,7 @@ def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: An
     splits: [rows + 1], where each row begins.  out_type: int32 or int64, that of splits if None.
     """
     with name_scope(name, "RaggedSplitsToSegmentIds", [splits]):
-        ends = convert(splits, name="splits")
+        ends = convert(splits, None, "splits", dtypes.int64)
         kind = ends.dtype if out_type is None else dtypes.as_dtype(out_type)
         if ends.dtype not in (dtypes.int32, dtypes.int64):
             raise ValueError("splits must have dtype int32 or int64")
@@ -127,7 +127,7 @@ def segment_ids_to_row_splits(
     segment_ids: ascending.  num_segments: one more than the last of them if None.
     """
     with name_scope(name, "SegmentIdsToRaggedSplits", [segment_ids]):
-        ids = convert(segment_ids, name="segment_ids")
+        ids = convert(segment_ids, None, "segment_ids", dtypes.int64)
         if ids.dtype not in (dtypes.int32, dtypes.int64):
             raise ValueError("segment_ids must have dtype int32 or int64")
         kind = dtypes.int64 if out_type is None else dtypes.as_dtype(out_type)

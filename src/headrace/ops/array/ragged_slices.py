@@ -156,6 +156,6 @@ def _of_ranges(given: Any, starts: Tensor, limits: Tensor, step: int = 1) -> Any
 
 def _at(values: Any, at: Tensor) -> Any:
     """The rows `at` of values."""
-    if not isinstance(values, Ragged):
-        return gather(values, at)
+    if not isinstance(values, Ragged):  # whose gradient is no slices
+        return make.Squeeze(gather(make.ExpandDims(values, 0), at, axis=1), squeeze_dims=[0])
     return _of_ranges(values, gather(values.row_splits[:-1], at), gather(values.row_splits[1:], at))

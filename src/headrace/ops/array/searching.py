@@ -43,6 +43,8 @@ def _bound(name: str, side: Literal["left", "right"], where: str) -> OpSpec:
         found = np.empty(values.shape, out_type.np)
         for row, wanted, at in zip(sorted_inputs, values, found, strict=True):
             at[:] = np.searchsorted(row, wanted, side)
+        if side == "left" and values.dtype.kind not in "biuO":
+            found[values != values] = 0  # as nothing is less than NaN
         return found
 
     kernel.__doc__ = (

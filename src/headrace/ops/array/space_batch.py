@@ -52,6 +52,14 @@ def _known_pairs(c: ShapeContext, name: str, count: int) -> Sequence[Any]:
     return [None] * count if found is None else found.tolist()
 
 
+def _check_values(c: ShapeContext, pairs: str) -> None:
+    block, known = c.value("block_shape"), c.value(pairs)
+    if block is not None and (block <= 0).any():
+        raise ValueError(f"block_shape must be positive, and is {block.tolist()}")
+    if known is not None and (known < 0).any():
+        raise ValueError(f"{pairs} cannot be negative, and are {known.tolist()}")
+
+
 def _check_ranks(c: ShapeContext, pairs: str) -> None:
     block = c.shape("block_shape")
     if block is not None and len(block) != 1:
@@ -70,6 +78,7 @@ def _of_unknown_blocks(c: ShapeContext, x: tuple[int | None, ...]) -> Shape:
 
 def _space_to_batch_shape(c: ShapeContext) -> Shape:
     _check_ranks(c, "paddings")
+    _check_values(c, "paddings")
     x, block = c.shape("input"), c.value("block_shape")
     if x is None or block is None:
         return None if x is None else _of_unknown_blocks(c, x)
@@ -127,6 +136,7 @@ def space_to_batch_nd(xp: Any, input: Array, block_shape: Array, paddings: Array
 
 def _batch_to_space_shape(c: ShapeContext) -> Shape:
     _check_ranks(c, "crops")
+    _check_values(c, "crops")
     x, block = c.shape("input"), c.value("block_shape")
     if x is None or block is None:
         return None if x is None else _of_unknown_blocks(c, x)

@@ -277,7 +277,7 @@ def _flat_ops(inputs: Any) -> Iterable[builtins.tuple[Operation, str]]:
     elif isinstance(inputs, (list, builtins.tuple)):
         for item in inputs:
             yield from _flat_ops(item)
-    elif inputs is not None:
+    else:
         found = inputs if isinstance(inputs, Operation) else getattr(inputs, "op", None)
         if not isinstance(found, Operation):
             raise TypeError(

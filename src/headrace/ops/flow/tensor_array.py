@@ -184,7 +184,7 @@ class TensorArray:
         return value
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with `value` at `index`.  Raises ValueError (shape), TypeError (dtype)."""
+        """The array with `value` at `index`.  Raises ValueError (shape)."""
         with name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
             tensor = self._value(value)
             self._check_element(tensor.shape)
@@ -193,13 +193,8 @@ class TensorArray:
             return self.with_flow(flow)
 
     def _value(self, value: Any) -> Tensor:
-        tensor = convert(value, None, "value", self._dtype)
-        if tensor.dtype.base_dtype != self._dtype:
-            raise TypeError(
-                f"{tensor.name} is {tensor.dtype.base_dtype.name}, and the TensorArray {self._handle.op.name!r} holds "
-                f"{self._dtype.name}; tf.cast converts"
-            )
-        return tensor
+        """One of another dtype is an error of the step."""
+        return convert(value, None, "value", self._dtype)
 
     def _check_element(self, shape: TensorShape) -> None:
         known = self.element_shape
@@ -289,9 +284,9 @@ class TensorArray:
             return self.with_flow(flow)
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """The array with the rows of `value`, lengths[i] of them at index i."""
+        """The array with the rows of `value`, lengths[i] of them at index i.  Raises ValueError."""
         with name_scope(name, "TensorArraySplit", [self._handle, value, lengths]):
-            tensor = self._value(value)
+            tensor = convert(value, self._dtype, "value")
             with self._beside(tensor):
                 sizes = cast(lengths, dtypes.int64)
                 known = constant_value(sizes)

@@ -231,7 +231,8 @@ def _(op: Operation, dout: Any) -> Any:
     low_blue = equal(blue, low)
     low_green = logical_and(equal(green, low), logical_not(low_blue))
     below = [cast(each, kind) for each in (logical_not(low_blue | low_green), low_green, low_blue)]
-    some, shines = cast(colored, kind), cast(lit, kind)
+    some = cast(colored, kind)
+    shines = [cast(greater(each, 0), kind) for each in (red, green, blue)]  # as in TensorFlow
     # hue is (a - b) / (6 span) + const, where a and b are the two colours after the largest one
     difference = above[0] * (green - blue) + above[1] * (blue - red) + above[2] * (red - green)
     signs = [above[2] - above[1], above[0] - above[2], above[1] - above[0]]
@@ -241,7 +242,7 @@ def _(op: Operation, dout: Any) -> Any:
         hue = (signs[at] / span - difference * spread / (span * span)) / 6
         saturation = (spread * high - (high - low) * above[at]) / (top * top)
         made.append(
-            of_hue * hue * some + of_saturation * saturation * shines + of_value * above[at]
+            of_hue * hue * some + of_saturation * saturation * shines[at] + of_value * above[at]
         )
     return stack(made, axis=-1)
 

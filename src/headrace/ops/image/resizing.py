@@ -43,9 +43,11 @@ def resized_shape(c: ShapeContext) -> Shape:
     size = c.value("size")
     sides = (None, None) if size is None else tuple(int(each) for each in size)
     assert images is not None
-    if any(side is not None and side < 0 for side in sides):
-        raise ValueError(f"size must not be negative, and is {sides}")
-    return (images[0], *sides, images[3])
+    for side in sides:
+        if side is not None and side < -1:
+            raise ValueError(f"Dimension {side} must be >= 0: size is height and width")
+    known = [None if side == -1 else side for side in sides]  # which the kernel refuses
+    return (images[0], *known, images[3])
 
 
 def checked_size(images: Array, size: Array) -> tuple[int, int]:

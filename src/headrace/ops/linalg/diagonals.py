@@ -106,11 +106,24 @@ def _static_limits(c: ShapeContext, arg: str = "k") -> tuple[int, int] | None:
         raise ValueError(error.message) from None
 
 
+def _check_limits(matrix: Shape, limits: tuple[int, int] | None) -> None:
+    """Raises ValueError for diagonals that matrices of that size do not have."""
+    if matrix is None or limits is None or None in matrix[-2:]:
+        return
+    rows, cols = matrix[-2:]
+    for name, which in zip(("lower", "upper"), limits, strict=True):
+        if which and not -rows < which < cols:  # type: ignore[operator]
+            raise ValueError(
+                f"{name}_diag_index is out of bound: {which}, for matrices of {rows} x {cols}"
+            )
+
+
 def _part_shape(c: ShapeContext) -> Shape:
     whole, limits = c.with_rank_at_least("input", 2), _static_limits(c)
     c.with_rank("padding_value", 0)
     if whole is None or limits is None:
         return None
+    _check_limits(whole, limits)
     low, high = limits
     rows, cols = whole[-2:]
     longest = None if rows is None or cols is None else Band(rows, cols, low, high).longest
@@ -324,6 +337,7 @@ def _set_shape(c: ShapeContext) -> Shape:
     stored = c.with_rank_at_least("diagonal", 1)
     if len(c.op.inputs) == 3:
         limits = _static_limits(c) or (0, 1)
+        _check_limits(whole, _static_limits(c))
         if limits[0] != limits[1] and c.value("k") is not None:
             stored = c.with_rank_at_least("diagonal", 2)
         if c.value("k") is None:

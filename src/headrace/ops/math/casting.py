@@ -445,12 +445,12 @@ def real(input: Any, name: str | None = None) -> Tensor:
 
 @of_ragged
 def imag(input: Any, name: str | None = None) -> Tensor:
-    """The imaginary part; zeros for a real input.  Raises TypeError for what is no number."""
+    """The imaginary part; zeros for what is not complex."""
     with name_scope(name, "Imag", [input]) as scope:
         input = convert(input, name="input")
         if input.dtype.is_complex:
             return _made(imag_op(input, Tout=input.dtype.real_dtype, name=scope))
-        return zeros_like(_numeric(input, "imag"))
+        return zeros_like(input)
 
 
 @of_ragged

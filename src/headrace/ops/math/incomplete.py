@@ -57,7 +57,7 @@ igamma = _of_two(
     "Igamma",
     _TWO,
     FLOATS,
-    "The lower regularized incomplete gamma function P(a, x); NaN unless a > 0 and x >= 0.",
+    "The lower regularized incomplete gamma function P(a, x): 0 for x = 0, else NaN unless a > 0 and x >= 0.",
     incomplete.gamma_p,
 )
 igammac = _of_two(

@@ -470,11 +470,11 @@ def _norm_axes(axis: Any) -> tuple[list[int] | None, bool]:
     if not isinstance(axis, (tuple, list)):
         return [axis], False
     axes = [int(a) for a in axis]
-    if len(axes) not in (1, 2) or len(set(axes)) != len(axes):
+    if len(set(axes)) != 2 or len(axes) != 2:
         raise ValueError(
             f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}"
         )
-    return axes, len(axes) == 2
+    return axes, True
 
 
 def _check_order(ord: Any, is_matrix: bool) -> None:

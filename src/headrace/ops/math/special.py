@@ -272,7 +272,8 @@ def _gamma(x: float) -> float:
 def _polygamma(n: Array, x: Array) -> Array:
     n, x = np.broadcast_arrays(n, x)
     higher = np.where(n % 2 == 1, 1.0, -1.0) * _each(_gamma)(n + 1) * _zeta(n + 1, x)
-    improper = (n < 0) | (np.floor(n) != n)
+    pole = (n > 0) & (n % 2 == 0) & (x <= 0) & (np.floor(x) == x)
+    improper = (n < 0) | (np.floor(n) != n) | pole
     return np.where(improper, np.nan, np.where(n == 0, _digamma(x), higher))
 
 

@@ -94,15 +94,11 @@ def padding_attrs(padding: Any, pairs: int = 4) -> dict[str, Any]:
         if name == "EXPLICIT":
             raise ValueError('padding "EXPLICIT" is written as a list of pairs')
         return {"padding": name, "explicit_paddings": []}
-    if padding is None:
-        raise TypeError(
-            "Expected string for argument 'padding' not None: it is 'SAME', 'VALID' or a list of pairs"
-        )
     try:
         listed = [[int(n) for n in pair] for pair in padding]
     except TypeError:
-        raise ValueError(
-            f"padding is 'SAME', 'VALID' or a list of pairs, not {padding!r}"
+        raise TypeError(
+            f"Expected string for argument 'padding' not {padding!r}: it is 'SAME', 'VALID' or a list of pairs"
         ) from None
     if len(listed) != pairs or any(len(pair) != 2 for pair in listed):
         raise ValueError(f"explicit padding has {pairs} pairs, not {padding}")
@@ -484,7 +480,13 @@ def convolution(
         if raw is None or not 3 <= len(raw) <= 5:
             raise ValueError(f"the filter must have 3, 4 or 5 dimensions, not {weights.shape}")
         return convolved_over_space(
-            values, weights, padding or "VALID", strides, rate, data_format, scope
+            values,
+            weights,
+            "VALID" if padding is None else padding,
+            strides,
+            rate,
+            data_format,
+            scope,
         )
 
 

@@ -45,6 +45,8 @@ def over_space(
     """
     rates = constant(list(rate), "int32", name="dilation_rate")
     given = [int(n) for n in np.asarray(constant_value(rates))]
+    if any(n < 1 for n in given):
+        raise ValueError(f"all values of `dilation_rate` must be positive, and they are {given}")
     if all(n == 1 for n in given):
         return make(input, padding)
     if padding == "SAME" and filter_shape is not None and None not in filter_shape:

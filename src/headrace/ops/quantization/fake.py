@@ -71,7 +71,7 @@ def _quantized(
     none = (low == 0) & (high == 0)
     where = _nudged(low, high, bits, narrow)
     with np.errstate(divide="ignore", invalid="ignore"):
-        inside = np.clip(x, where.low, where.high) - where.low
+        inside = np.maximum(np.minimum(x, where.high), where.low) - where.low
         if by_inverse:
             steps = inside * (F((1 << bits) - 1 - narrow) / (high - low)).astype(F)
         else:
@@ -93,9 +93,10 @@ def _parts(
     where = _nudged(low, high, bits, narrow)
     none = (low == 0) & (high == 0)
     below, above = (x < where.low) & ~none, (x > where.high) & ~none
+    inside = ((x >= where.low) & (x <= where.high)) | none
     zero = F(0)
     return (
-        np.where(below | above, zero, gradients).astype(F),
+        np.where(inside, gradients, zero).astype(F),
         np.where(below, gradients, zero).astype(F),
         np.where(above, gradients, zero).astype(F),
     )

@@ -306,6 +306,10 @@ def _multinomial_shape(c: ShapeContext) -> Shape:
     assert logits is not None
     c.with_rank("num_samples", 0)
     samples = c.value("num_samples")
+    if samples is not None and samples < 0:
+        raise ValueError(
+            f"Dimension size, given by scalar input 1, must be non-negative but is {samples}: num_samples"
+        )
     return logits[0], None if samples is None else int(samples)
 
 

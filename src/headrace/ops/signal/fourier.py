@@ -22,6 +22,7 @@ from headrace.ops.array.constants import ones
 from headrace.ops.array.joining import concat
 from headrace.ops.array.packing import stack
 from headrace.ops.array.padding import pad
+from headrace.ops.array.shapes import rank as rank_of
 from headrace.ops.array.shapes import shape
 from headrace.ops.math.casting import cast, real
 from headrace.ops.math.reductions import reduce_prod
@@ -175,10 +176,13 @@ def _of_reals(rank: int) -> OpSpec:
 def _behind(x: Tensor, missing: Any) -> Tensor:
     """Paddings of `missing` zeros behind the last dimension."""
     ranks = x.shape.ndims
-    if ranks is None:
-        raise ValueError("the rank of what is transformed has to be known for its gradient")
     last = stack([0, missing])
-    return concat([np.zeros((ranks - 1, 2), np.int32), last[None]], 0)
+    before: Any
+    if ranks is None:
+        before = make.Fill(stack([rank_of(x) - 1, 2]), 0)
+    else:
+        before = np.zeros((ranks - 1, 2), np.int32)
+    return concat([before, last[None]], 0)
 
 
 def _as_long_as(input: Tensor, found: Tensor) -> Tensor:

@@ -296,6 +296,7 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
                     f"Requested dimension sizes {sizes} are below those of the tensor, {list(known)}"
                 )
             return SparseTensor(indices, values, np.array(sizes, np.int64))
+    wanted.shape.merge_with(before.shape)
     wanted = with_dependencies([assert_equal(shape_of(before), shape_of(wanted))], wanted)
     return SparseTensor(
         indices, values, with_dependencies([assert_less_equal(before, wanted)], wanted)
@@ -424,7 +425,8 @@ def _reduction_axes(given: SparseTensor, axis: Any, older: Any) -> Any:
 
 def _reduce(spec: str, sp_input: Any, axis: Any, keepdims: Any, older: Any, keep_dims: Any) -> Any:
     given = as_sparse(sp_input)
-    keep = bool(_one_of("keepdims", keepdims, "keep_dims", keep_dims))
+    keep = _one_of("keepdims", keepdims, "keep_dims", keep_dims)
+    keep = False if keep is None else keep
     axes = _reduction_axes(given, axis, older)
     return get(spec)(given.indices, given.values, given.dense_shape, axes, keep_dims=keep)
 

@@ -184,6 +184,8 @@ def _prepared(inputs: Any) -> tuple[list[SparseTensor], list[Tensor], bool]:
         SparseTensor.from_value(each) if isinstance(each, SparseTensorValue) else each
         for each in inputs
     ]
+    if not all(isinstance(each, (SparseTensor, Tensor)) for each in given):
+        raise TypeError(f"All inputs must be Tensor or SparseTensor, and not {given!r:.80}")
     sparse = [each for each in given if isinstance(each, SparseTensor)]
     dense = [convert(each) for each in given if not isinstance(each, SparseTensor)]
     kinds = [each.dtype for each in sparse] + [each.dtype for each in dense]

@@ -181,8 +181,6 @@ def _slice_shapes(c: ShapeContext) -> list[Shape]:
     c.with_rank("values", 1)
     assert indices is not None
     rank = shape_rules.merge(indices[1:], shape)
-    for arg in ("start", "size"):
-        rank = shape_rules.merge(rank, c.with_rank(arg, 1))
     assert rank is not None
     return [(None, *rank), (None,), rank]
 

@@ -319,7 +319,24 @@ def lookup_table_import(ctx: KernelContext, table_handle: Any, keys: Array, valu
     table.replace(np.asarray(keys), np.asarray(values))
 
 
-_used("LookupTableImport", "; keys: Tin; values: Tout", "", _FIND, _nothing, lookup_table_import)
+def _imported_shapes(c: ShapeContext) -> list[Shape]:
+    """Values of a table of vectors have one dimension more."""
+    keys, values = c.with_rank("keys", 1), c.with_rank_at_least("values", 1)
+    if keys is not None and values is not None:
+        shape_rules.merge_sizes(
+            keys[0], values[0], f"keys {text(keys)} and values {text(values)} are pairs"
+        )
+    return []
+
+
+_used(
+    "LookupTableImport",
+    "; keys: Tin; values: Tout",
+    "",
+    _FIND,
+    _imported_shapes,
+    lookup_table_import,
+)
 
 
 # -- initialization ---------------------------------------------------------------------------

@@ -59,11 +59,11 @@ def fingerprint_op(xp: Any, data: Any, method: Any) -> Any:
     if not data.size and (not rows or data.dtype == object):
         return np.zeros((rows, 8), np.uint8)
     flat = data.reshape(rows, -1)
-    if data.dtype == object and data.ndim > 1:
+    if data.dtype == object and flat.shape[1] > 1:
         each = farm(flat.reshape(-1).tolist()).astype("<u8").reshape(flat.shape)
         texts = [row.tobytes() for row in each]
     elif data.dtype == object:
-        texts = data.tolist()
+        texts = flat.reshape(-1).tolist()
     else:
         texts = [row.tobytes() for row in np.ascontiguousarray(flat)]
     return farm(texts).astype("<u8").view(np.uint8).reshape(rows, 8)

@@ -41,10 +41,17 @@ Cut = Callable[[Tensor], tuple[list[Tensor], Tensor]]
 """A vector of strings -> values of each kind, all in a row, and the row_splits."""
 
 
-def _given(value: Any, dtype: Any, name: str = "input") -> Any:
+def _preferably(value: Any, dtype: Any, name: str) -> Tensor:
+    """Of another dtype if it has one, which the op then refuses."""
+    return convert(value, None, name, dtype)
+
+
+def _given(
+    value: Any, dtype: Any, name: str = "input", made: Callable[..., Any] = _preferably
+) -> Any:
     if isinstance(value, RaggedTensorValue):
         return RaggedTensor.from_nested_row_splits(value.flat_values, value.nested_row_splits)
-    return value if isinstance(value, RaggedTensor) else convert(value, dtype, name)
+    return value if isinstance(value, RaggedTensor) else made(value, dtype, name)
 
 
 def _cut(strings: Any, cut: Cut) -> list[Any]:
@@ -247,7 +254,7 @@ def ngrams(
     if min(widths) < 1:
         raise ValueError(f"All ngram_widths must be greater than 0, and are {widths}")
     with name_scope(name, "StringNGrams", [data]):
-        given = _given(data, dtypes.string, "data")
+        given = _given(data, dtypes.string, "data", convert)
         if isinstance(given, RaggedTensor):
             return _rows_joined(
                 given, widths, separator, left, right, pads, preserve_short_sequences

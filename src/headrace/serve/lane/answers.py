@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -39,8 +38,6 @@ STALLED_S: Final = 2.0  # for a read of at most a second: this process was stopp
 _LATER: Final = errors.cancelled("the request is answered in another way")
 
 _REPLY = Kind.REPLY  # found sooner than in the enum
-
-_log = logging.getLogger("headrace")
 
 
 class _Call(NamedTuple):
@@ -283,7 +280,7 @@ class AnswersAgain(Member, Answering):
                 if values is None:
                     return None
             except Exception as error:  # the caller gets every failure
-                failure = told(error, handler.name, Kind.REQUEST)
+                failure = told(error, handler.name)
                 if not self._gone:
                     self._lane.send_frame(Kind.ERROR, number, failure)
                 return b""
@@ -308,9 +305,6 @@ class AnswersAgain(Member, Answering):
         return answer
 
 
-def told(error: Exception, what: str, asked: Kind) -> bytes:
+def told(error: Exception, what: str) -> bytes:
     """The failure of a call, as its caller gets it."""
-    failure = as_op_error(error, what)
-    if asked is Kind.ONE_WAY:
-        _log.warning("%s failed, whose caller waits for no reply: %s", what, failure)
-    return to_detail(failure).SerializeToString()
+    return to_detail(as_op_error(error, what)).SerializeToString()

@@ -60,8 +60,10 @@ class ServedConnection(AnswersAgain):
     lends = True
     channels: StepChannels | None = None
 
-    def __init__(self, transport: LaneServer, lane: LaneSocket) -> None:
+    def __init__(self, transport: LaneServer, lane: LaneSocket, peer: str) -> None:
+        """peer: see `PeerLog`."""
         super().__init__()
+        self._peer = peer
         self._transport = transport
         self._handlers = transport.handlers
         self._that_last = transport.that_last
@@ -144,7 +146,7 @@ class ServedConnection(AnswersAgain):
         except (OSError, EOFError):
             self._end()
         except errors.OpError as error:
-            _log.warning("a connection of the lane was closed: %s", error)
+            self._warn(f"a connection of the lane was closed ({self._peer}): {error}")
             self._refuse(error)
             self._end()
         except Exception:  # of what answers requests that come again
@@ -213,6 +215,9 @@ class ServedConnection(AnswersAgain):
         self._lane.send_frame(Kind.REPLY, PROOF, answer)
         self._trust()
 
+    def _warn(self, line: str) -> None:
+        self._transport.log.warning(self._peer, line)
+
     def _refuse(self, error: errors.OpError) -> None:
         """Say why the connection is closed."""
         with contextlib.suppress(OSError):
@@ -251,7 +256,7 @@ class ServedConnection(AnswersAgain):
             assert handler.encode is not None
             (header, given), kind = handler.encode(done.result()), _REPLY
         except Exception as error:  # the caller gets every failure
-            kind, header, given = Kind.ERROR, told(error, handler.name, Kind.REQUEST), ()
+            kind, header, given = Kind.ERROR, told(error, handler.name), ()
         try:
             if not self._gone:
                 self._send(kind, number, header, given, handler.in_place)
@@ -297,7 +302,11 @@ class ServedConnection(AnswersAgain):
                 reply = reply.wait(scope)
             header, given = encode(reply) if encode is not None else (b"", reply)
         except Exception as error:  # the caller gets every failure
-            kind, header, given = Kind.ERROR, told(error, what, asked), ()
+            kind, header, given = Kind.ERROR, told(error, what), ()
+            if asked is _ONE_WAY:
+                self._warn(
+                    f"{what} failed, whose caller waits for no reply: {as_op_error(error, what)}"
+                )
         finally:
             self._scope = None
             if self._gone:

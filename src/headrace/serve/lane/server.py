@@ -22,6 +22,7 @@ from headrace.serve.lane.accepting import BACKLOG, accepts
 from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.handler import Handler
 from headrace.serve.lane.multiplexer import Multiplexer
+from headrace.serve.lane.peer_log import PeerLog, peer_of
 from headrace.serve.lane.served import ServedConnection
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.unix_socket import address_of
@@ -74,6 +75,7 @@ class LaneServer:
         self._folder = ""
         self.lingering = threading.Semaphore(_MOST_LINGERING)
         self.multiplexer = Multiplexer()
+        self.log = PeerLog(event_loop().later)
         self._lock = threading.Condition()
         self._connections: set[ServedConnection] = set()
         self._stopped = False
@@ -129,7 +131,7 @@ class LaneServer:
     def accept(self, sock: socket.socket) -> None:
         """Take a connection: send the handshake and wait for its first request."""
         with contextlib.suppress(OSError):
-            connection = ServedConnection(self, LaneSocket(sock, UNTRUSTED_BYTES))
+            connection = ServedConnection(self, LaneSocket(sock, UNTRUSTED_BYTES), peer_of(sock))
             with self._lock:
                 if self._stopped:
                     sock.close()
@@ -164,3 +166,4 @@ class LaneServer:
             connections = list(self._connections)
         for connection in connections:
             connection.cut()
+        self.log.close()

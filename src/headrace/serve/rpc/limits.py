@@ -22,6 +22,7 @@ class Limits:
     client_gone_after_s: without a word of a client that keeps its session alive.  close_within_s: a session's tasks.
     first_probe_s, last_probe_s, probe_for_s: of a server that is not ready: after how long it is looked at, then after
     twice as long each time, and how long that may take.  first_notice_s, last_notice_s: the same, of people being told.
+    log_again_s: about one peer of a server; what comes within that is counted.
     missing_after_s: when a client asks its master for whom it waits; steps tell after 5 s.
     unstarted_s: values that came for a step that does not begin.  partial_ends_within_s: the parts of a partial run
     that has failed; their master's caller is as patient after its limit.
@@ -55,6 +56,7 @@ class Limits:
     missing_after_s: float = 4.5
     unstarted_s: float = 60.0
     partial_ends_within_s: float = 0.02
+    log_again_s: float = 10.0
     after_failure_s: float = 3.0
     leaves_within_s: float = 10.0
     reach_within_s: float = 5.0
