@@ -231,7 +231,7 @@ def test_the_quicker_form_stays(takes_s: float, chosen: bool) -> None:
         return run
 
     other = form(takes_s)
-    tuner = Tuner(lambda: (other, ()), True, lambda: now[0])
+    tuner = Tuner({"compiled": lambda: (other, ())}, True, lambda: now[0])
     for _ in range(AFTER):
         assert tuner.run(form(1.0)) == [1.0]
     assert compiler.wait(COMPILED_WITHIN_S)

@@ -112,7 +112,7 @@ def fuse(step: Step) -> Step:
 def _fused(step: Step, variables: Variables) -> Step:
     code = []
     for instr in step.code:
-        if instr.what in (BRANCH, LOOP):
+        if instr.what == BRANCH or (instr.what == LOOP and instr.detail.whole is None):
             bodies = tuple([_fused(body, variables) for body in instr.body])
             instr = closed(instr.changed(body=bodies))
         code.append(instr)

@@ -30,8 +30,8 @@ class FusedKernel:
     """function: (array namespace, arrays…) -> (results, whether they hold; None: they do).  given: which it takes.
     device: where the arrays are.
 
-    fell_back: how often it was not ready, or what it requires did not hold.  on_hopeless: called when it keeps meeting
-    other shapes.
+    fell_back: how often it was not ready, or what it requires did not hold.  failed: it cannot be compiled.
+    on_hopeless: called when it keeps meeting other shapes.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class FusedKernel:
         self._function, self._given, self._device = function, tuple(given), device
         self._forms: dict[Any, Callable[..., Any] | None] = {}
         self.fell_back = 0
+        self.failed = False
         self.on_hopeless: Callable[[], object] = lambda: None
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
@@ -57,13 +58,19 @@ class FusedKernel:
 
     def _ready(self, shapes: Any, values: Sequence[Any]) -> Callable[..., Any] | None:
         """What is compiled for such shapes; None if it is not yet, or never will be."""
+        return self._form_for(
+            shapes, lambda: [(tuple(value.shape), value.dtype) for value in values]
+        )
+
+    def _form_for(self, shapes: Any, like: Callable[[], Any]) -> Callable[..., Any] | None:
+        """As `_ready`.  like: what is given, without the values."""
         form = self._forms.get(shapes)
         if form is None:
             if self.hopeless:
                 self.on_hopeless()
             elif shapes not in self._forms:
                 self._forms[shapes] = None
-                likes = [(tuple(value.shape), value.dtype) for value in values]
+                likes = like()
                 compiler.submit(lambda: self._compile(shapes, likes))
         return form
 
@@ -72,7 +79,7 @@ class FusedKernel:
         """Whether it keeps meeting other shapes."""
         return len(self._forms) >= MOST_FORMS
 
-    def _compile(self, shapes: Any, likes: Sequence[Like]) -> None:
+    def _compile(self, shapes: Any, likes: Any) -> None:
         try:
             form = self._made(likes)
         except Exception as error:  # of tracing, or of XLA's: the nodes run one by one
@@ -81,6 +88,7 @@ class FusedKernel:
             logging.getLogger("headrace").info(
                 "a group of nodes is not compiled: %s: %s", type(error).__name__, error
             )
+            self.failed = not any(each is not None for each in self._forms.values())
             return
         self._forms[shapes] = form
 
