@@ -17,14 +17,14 @@ import numpy as np
 
 from headrace.base.traits import IDENTITY, OF_SHAPE
 from headrace.graph.graph import Operation
-from headrace.ops._portable.loop_state import COUNTS, GRADIENT, LISTS, STORES
+from headrace.ops._portable.loop_state import COUNTS, GRADIENT, LISTS, STORES, Few
 from headrace.ops._portable.table import ArrayKernel, StateKernel, check, tracing
 from headrace.plan.binding import bound_kernel
 from headrace.plan.devices import kernel_of
 from headrace.plan.ir import BRANCH, LOOP, Instr, Step
 from headrace.plan.nesting import Loop, Select
 from headrace.run.exec.whole_loops import Form
-from headrace.run.state.cells import Cells, Kept
+from headrace.run.state.cells import Cells
 
 MOST_INSIDE: Final = 1 << 18
 """Iterations of a loop within one of the loop around: there nobody asks whether the step is to go on."""
@@ -37,7 +37,8 @@ Slot = tuple[int, tuple[bytes, ...]]
 class Traced(NamedTuple):
     """What a loop is made of.  values: of its variables, of what it is given, which of these are known to who traces.
 
-    handles: of each value that stands for a store, which; slots: all of them.  constants: of the step.
+    handles: of each value that stands for a store, which; slots: all of them.  told: of each element that is
+    popped from a list and known, the number.  constants: of the step.
     """
 
     loop: Instr
@@ -45,6 +46,7 @@ class Traced(NamedTuple):
     known: Sequence[int]
     handles: Mapping[int, Slot]
     slots: Sequence[Slot]
+    told: Mapping[int, int]
     constants: Mapping[int, Any]
 
     @property
@@ -79,7 +81,7 @@ def program(what: Traced, form: Form) -> Callable[..., Any]:
             elif variable == following and start in what.constants:
                 values[variable] = what.constants[start]
         numbers = {slot: form.same[at] for at, slot in enumerate(what.slots)}
-        scope = _Scope(xp, what, numbers, form.kept, values, list(stores), xp.zeros_like(most))
+        scope = _Scope(xp, what, numbers, form, values, list(stores), xp.zeros_like(most))
         after, going, holds = scope.loop(what.loop, carried, variables, most)
         return after, scope.stores, xp.stack([going, holds])
 
@@ -96,17 +98,17 @@ class _Scope:
         xp: Any,
         what: Traced,
         numbers: Mapping[Slot, int],
-        kept: Sequence[Kept],
+        form: Form,
         values: dict[int, Any],
         stores: list[Cells],
         count: Any,
     ) -> None:
-        self._xp, self._what, self._numbers, self._kept = xp, what, numbers, kept
+        self._xp, self._what, self._numbers, self._form = xp, what, numbers, form
         self._values, self.stores, self.count = values, stores, count
 
     def _inner(self, stores: Sequence[Cells], count: Any, more: Mapping[int, Any]) -> _Scope:
         values = {**self._values, **more}
-        return _Scope(self._xp, self._what, self._numbers, self._kept, values, list(stores), count)
+        return _Scope(self._xp, self._what, self._numbers, self._form, values, list(stores), count)
 
     def _known_or(self, value: int) -> Any:
         found = self._values.get(value)
@@ -114,6 +116,8 @@ class _Scope:
 
     def _array(self, value: int) -> Any:
         found = self._known_or(value)
+        if isinstance(found, Few):
+            return found.cells(self._xp)
         return self._xp.asarray(found) if _is_known(found) else found
 
     # -- loops and branches ---------------------------------------------------------------------------------------
@@ -278,10 +282,13 @@ class _Scope:
         given = [self._known_or(value) for value in instr.inputs]
         if IDENTITY in op.traits:
             return given[:1]
-        if op.type in LISTS and any(isinstance(each, Cells) for each in given):
-            return LISTS[op.type](xp, *given, **_attrs(op, LISTS[op.type]))
-        if op.type in LISTS and kernel_of(op) is None:
-            return LISTS[op.type](xp, *given, **_attrs(op, LISTS[op.type]))
+        if op.type in LISTS and (kernel_of(op) is None or isinstance(given[0], Cells | Few)):
+            found = LISTS[op.type](xp, *given, **_attrs(op, LISTS[op.type]))
+            told = [self._what.told.get(value) for value in instr.outputs]
+            return [
+                each if number is None else self._form.told[number]
+                for each, number in zip(found, told, strict=True)
+            ]
         kernel = kernel_of(op)
         assert op.spec is not None
         if kernel is None and op.type in COUNTS and not all(map(_is_known, given)):
@@ -305,7 +312,7 @@ class _Scope:
         """What follows from shapes and known values alone."""
         assert op.spec is not None
         check(OF_SHAPE in op.traits or all(map(_is_known, given)))
-        check(not any(isinstance(each, Cells) for each in given))
+        check(not any(isinstance(each, Cells | Few) for each in given))
         with np.errstate(all="ignore"):
             found = bound_kernel(op, op.spec)(*given)
         several = [found] if op.spec.single_output else list(found)
@@ -317,7 +324,7 @@ class _Scope:
         number = self._numbers[self._what.handles[handle]]
         given = [self._array(value) for value in others]
         self.stores[number], found = STORES[instr.op.type](
-            self._xp, self._kept[number], self.stores[number], *given
+            self._xp, self._form.kept[number], self.stores[number], *given
         )
         return found
 

@@ -23,6 +23,7 @@ from headrace.ops._portable.loop_state import (
     GROWING,
     LISTS,
     POPS,
+    POPS_OF_LIST,
     STORES,
     TELLS,
 )
@@ -100,6 +101,7 @@ class _Deciding:
         self._reads: dict[int, None] = {}
         self._known: dict[int, None] = {}
         self._alike: set[int] = set()  # stacks whose elements are to be known
+        self._told: dict[int, int] = {}  # of what is popped from lists and to be known, the list
         self._same: dict[int, int] = {}  # of lists
         self._growing: set[int] = set()
         self._device: Device = HOST
@@ -125,10 +127,11 @@ class _Deciding:
         self._check_given(rest)
         values = [*detail.starts, *outside]
         place = {value: at for at, value in enumerate(outside, len(detail.starts))}
-        copy = _copied(loop)
+        told, numbers = self._told_places()
         traced = Traced(
-            copy, rest, known, self._handles, slots, {**self._values.constants}
+            _copied(loop), rest, known, self._handles, slots, numbers, {**self._values.constants}
         )
+        more = self._has_more()
         taken = Taken(
             changing(detail),
             [place[value] for value in rest],
@@ -138,12 +141,14 @@ class _Deciding:
                 [at for at, each in enumerate(detail.variables) if self._root(each) in self._growing_roots()]
             ),
             frozenset([slots.index(self._handles[value]) for value in self._alike]),
+            told,
+            [more or self._is_wanted(variable) for variable in detail.variables],
             [self._dtype(value) for value in values],
         )
         whole = Whole(
             LoopProgram(partial(program, traced), taken, self._device),
             outside,
-            self._has_more(),
+            more,
             [False] * len(detail.variables),
         )
         return closed(loop.changed(detail=detail._replace(whole=whole)))
@@ -179,13 +184,26 @@ class _Deciding:
 
     def _has_more(self) -> bool:
         """Whether others want what the head or the tail gives."""
-        head, body, tail = self._loop.body
+        head, _, tail = self._loop.body
         made = {value for each in head.code for value in each.outputs}
-        inside = {value for part in (head, body) for each in instrs(part.code) for value in each.inputs}
-        inside.update((self._detail.pred, *self._detail.nexts))
+        return bool(tail.code) or any(map(self._is_wanted, made))
+
+    def _is_wanted(self, value: int) -> bool:
+        """Whether anything but the loop wants a value."""
         facts = self._step.facts
-        wanted = [v for v in made if v in facts.results or any(u is not self._loop for u in facts.uses(v))]
-        return bool(tail.code) or bool(wanted)
+        return value in facts.results or any(each is not self._loop for each in facts.uses(value))
+
+    def _told_places(self) -> tuple[list[int], dict[int, int]]:
+        """Places of variables that are lists whose elements are to be known; of each such element, which of these."""
+        roots = {self._root(each): at for at, each in enumerate(self._detail.variables)}
+        found: dict[int, int] = {}
+        numbers = {}
+        for value, items in self._told.items():
+            place = roots.get(self._root(items))
+            if place is None:
+                raise _Refused
+            numbers[value] = found.setdefault(place, len(found))
+        return list(found), numbers
 
     # -- each instruction -----------------------------------------------------------------------------------------
 
@@ -281,6 +299,8 @@ class _Deciding:
                 raise _Refused
             elif maker.op.type == POPS:
                 self._alike.add(maker.inputs[0])
+            elif maker.op.type == POPS_OF_LIST:
+                self._told[value] = maker.inputs[0]
             elif OF_SHAPE not in maker.op.traits and maker.op.type not in TELLS:
                 spec = maker.op.spec
                 if spec is None or not spec.foldable or spec.takes_ctx or maker.effects:

@@ -10,7 +10,7 @@ Source: run.state.tensor_arrays, run.state.stacks, run.state.tensor_lists, for w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,8 @@ LISTS: Final[dict[str, Callable[..., list[Any]]]] = {}
 GROWING: Final = frozenset(("TensorListPushBack", "TensorListPopBack"))
 """Ops whose lists do not keep their length."""
 POPS: Final = "StackPopV2"
-"""Which gives what is known where all that was pushed is alike."""
+POPS_OF_LIST: Final = "TensorListPopBack"
+"""Which give what is known where all that was pushed is alike."""
 TELLS: Final = frozenset(("TensorListElementShape", "TensorListLength"))
 """Ops that give what is known of a list."""
 GRADIENT: Final = "TensorArrayGradV3"
@@ -160,9 +161,29 @@ def _popped(xp: Any, cells: Cells) -> tuple[Cells, Any]:
 # -- lists of tensors -------------------------------------------------------------------------------------------------
 
 
+class Few(NamedTuple):
+    """A list that keeps its length, of zeros but for an element or none: (its index, the element)."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    element: tuple[Any, ...]
+
+    def cells(self, xp: Any) -> Cells:
+        """As any other list."""
+        marks = xp.zeros(self.shape[0], dtype=xp.bool)
+        values = xp.zeros(self.shape, dtype=self.dtype)
+        if self.element:
+            values, marks = _with(values, *self.element), _with(marks, self.element[0], xp.asarray(True))
+        return Cells(values, marks, None)
+
+
+def _cells(xp: Any, items: Any) -> Cells:
+    return items.cells(xp) if isinstance(items, Few) else items
+
+
 @_list("TensorListPushBack")
 def _push_back(xp: Any, cells: Cells, tensor: Any) -> list[Any]:
-    return [_pushed(xp, cells, tensor)[0]]
+    return [_pushed(xp, cells, xp.asarray(tensor))[0]]
 
 
 @_list("TensorListPopBack")
@@ -172,12 +193,15 @@ def _pop_back(xp: Any, cells: Cells, element_shape: Any) -> list[Any]:
     return [rest._replace(marks=_with(cells.marks, rest.length, xp.asarray(False))), value]
 
 
-def _length(cells: Cells) -> Any:
+def _length(cells: Any) -> Any:
+    if isinstance(cells, Few):
+        return cells.shape[0]
     return cells.values.shape[0] if cells.length is None else cells.length
 
 
 @_list("TensorListGetItem")
-def _get_item(xp: Any, cells: Cells, index: Any, element_shape: Any) -> list[Any]:
+def _get_item(xp: Any, items: Any, index: Any, element_shape: Any) -> list[Any]:
+    cells = _cells(xp, items)
     at = _index(xp, index)
     require(xp, _within(xp, at, _length(cells)), _OUT_OF_TURN)
     return [_at(cells.values, at)]
@@ -185,10 +209,16 @@ def _get_item(xp: Any, cells: Cells, index: Any, element_shape: Any) -> list[Any
 
 @_list("TensorListSetItem")
 def _set_item(
-    xp: Any, cells: Cells, index: Any, item: Any, *, resize_if_index_out_of_bounds: bool
+    xp: Any, items: Any, index: Any, item: Any, *, resize_if_index_out_of_bounds: bool
 ) -> list[Any]:
+    at, item = _index(xp, index), xp.asarray(item)
+    if isinstance(items, Few) and not items.element:
+        check(item.shape == items.shape[1:] and item.dtype == items.dtype)
+        require(xp, _within(xp, at, items.shape[0]), _OUT_OF_TURN)
+        return [items._replace(element=(at, item))]
+    cells = _cells(xp, items)
     _check_fits(cells, item)
-    at, length = _index(xp, index), cells.length
+    length = cells.length
     grows = resize_if_index_out_of_bounds and length is not None
     require(xp, _within(xp, at, cells.values.shape[0] if grows else _length(cells)), _OUT_OF_TURN)
     marks = _with(cells.marks, at, xp.asarray(True))
@@ -198,28 +228,37 @@ def _set_item(
 
 
 @_list("TensorListLength")
-def _length_of(xp: Any, cells: Cells) -> list[Any]:
+def _length_of(xp: Any, cells: Any) -> list[Any]:
     found = _length(cells)
     return [np.int32(found) if isinstance(found, int) else found]
 
 
 @_list("TensorListElementShape")
-def _element_shape(xp: Any, cells: Cells, *, shape_type: Any) -> list[Any]:
-    return [np.array(cells.values.shape[1:], shape_type.np)]
+def _element_shape(xp: Any, items: Any, *, shape_type: Any) -> list[Any]:
+    shape = items.shape if isinstance(items, Few) else items.values.shape
+    return [np.array(shape[1:], shape_type.np)]
 
 
 @_list("TensorListReserve")
 def _reserve(xp: Any, shape: Any, count: Any, *, element_dtype: Any) -> list[Any]:
     check(isinstance(shape, np.ndarray) and shape.ndim == 1 and isinstance(count, np.generic | np.ndarray))
-    sizes = [int(count), *shape.tolist()]
+    sizes = (int(count), *shape.tolist())
     check(min(sizes) >= 0)
-    return [Cells(xp.zeros(sizes, dtype=element_dtype.np), xp.zeros(sizes[0], dtype=xp.bool), None)]
+    return [Few(sizes, element_dtype.np, ())]
 
 
 @_list("AddN")
 def _sum(xp: Any, *lists: Any) -> list[Any]:
-    first, *others = lists
+    first, *others = sorted(lists, key=lambda each: isinstance(each, Few))
+    first = _cells(xp, first)
     for each in others:
+        if isinstance(each, Few) and each.element:
+            check(each.shape == first.values.shape and first.length is None)
+            at, value = each.element
+            marks = _with(first.marks, at, xp.asarray(True))
+            first = Cells(_with(first.values, at, _at(first.values, at) + value), marks, None)
+            continue
+        each = _cells(xp, each)
         check(first.length is None and each.length is None)
         check(first.values.shape == each.values.shape)
         first = Cells(first.values + each.values, xp.logical_or(first.marks, each.marks), None)
@@ -227,6 +266,7 @@ def _sum(xp: Any, *lists: Any) -> list[Any]:
 
 
 @_list("ZerosLike")
-def _zeros_like(xp: Any, cells: Cells) -> list[Any]:
+def _zeros_like(xp: Any, items: Any) -> list[Any]:
+    cells = _cells(xp, items)
     marks = xp.ones_like(cells.marks)
     return [Cells(xp.zeros_like(cells.values), marks, cells.length)]

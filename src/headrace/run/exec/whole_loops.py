@@ -40,12 +40,13 @@ _SHAPES_SEEN: Final = 64
 
 class Form(NamedTuple):
     """What a program is made for.  known: values that are constants of it.  kept: of each store; same: the number of
-    the store that each slot stands for.
+    the store that each slot stands for.  told: what each element holds of lists that are to be known.
     """
 
     known: Sequence[Any]
     kept: Sequence[Kept]
     same: Sequence[int]
+    told: Sequence[Any]
 
 
 class _Given(NamedTuple):
@@ -64,7 +65,8 @@ class Taken(NamedTuple):
 
     changing: variables that change, by place.  rest, known: values that are given as arrays, and as constants.  slots:
     (place, whose gradients) of stores.  grows: places of variables that are lists which change their length.  alike:
-    slots whose elements are to be known.  dtypes: of all values that are arrays.
+    slots whose elements are to be known; told: places of lists of which that is so.  dtypes: of all values that are
+    arrays.  wanted: which variables somebody wants in the end.
     """
 
     changing: Sequence[int]
@@ -73,6 +75,8 @@ class Taken(NamedTuple):
     slots: Sequence[tuple[int, tuple[bytes, ...]]]
     grows: frozenset[int]
     alike: frozenset[int]
+    told: Sequence[int]
+    wanted: Sequence[bool]
     dtypes: Sequence[Any]
 
 
@@ -90,7 +94,7 @@ class LoopProgram(FusedKernel):
     def run(self, values: Sequence[Any], scope: Any, there: Sequence[bool]) -> list[Any] | None:
         """What the variables are in the end; None where the loop is to run node by node, and nothing has changed.
 
-        there: which of them stay on the device.
+        there: which of them stay on the device.  What nobody wants is what it was before.
         """
         found = None
         try:
@@ -140,9 +144,19 @@ class LoopProgram(FusedKernel):
                 value = self._array(value, place)
             arrays.append(value)
             lists.append(how)
+        told = [self._element(values[place], before.get(-1 - place)) for place in taken.told]
+        if any(each is None for each in told):
+            return None
         count = len(taken.changing)
         same = [unique[id(store)] for store in stores]
-        return _Given(arrays[:count], arrays[count:], packed, Form(known, kept, same), held, lists)
+        form = Form(known, kept, same, told)
+        return _Given(arrays[:count], arrays[count:], packed, form, held, lists)
+
+    def _element(self, value: Any, before: Seen | None) -> Any:
+        """What each element of a list holds; None if they are not alike."""
+        how = cells.kept(value, before, True) if isinstance(value, TensorList) else None
+        found = None if how is None else cells.with_alike(how, value)
+        return None if found is None else found.element
 
     def _array(self, value: Any, place: int) -> Any:
         """What a variable holds, or another value, as an array that nobody changes."""
@@ -207,6 +221,8 @@ class LoopProgram(FusedKernel):
     ) -> list[Any]:
         ends = [*values[: len(there)]]
         for place, value, how in zip(self._taken.changing, carried, given.lists, strict=False):
+            if not self._taken.wanted[place]:
+                continue
             if how is not None:
                 ends[place] = cells.list_of(value, how, self._device, values[place])
             elif there[place]:
@@ -288,7 +304,7 @@ def _key(given: _Given) -> Any:
         None if isinstance(each, Cells) else tuple(np.shape(each))
         for each in (*given.carried, *given.rest)
     ]
-    known = [(each.shape, each.tobytes()) for each in given.form.known]
+    known = [(each.shape, each.tobytes()) for each in (*given.form.known, *given.form.told)]
     kept = [(*how[:3], np.dtype(how.dtype).str, *how[4:]) for how in (*given.form.kept,)]
     lists = [None if how is None else (how.room, how.shape, how.grows) for how in given.lists]
     rooms = [each.values.shape[0] for each in given.cells]
