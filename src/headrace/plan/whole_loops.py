@@ -210,7 +210,9 @@ class _Deciding:
     def _look(self, instr: Instr) -> None:
         if instr.what == LOOP:
             inner: Loop = instr.detail
-            self._read(*inner.starts, *inner.nexts, inner.pred)
+            self._read(*inner.nexts, inner.pred)
+            if instr is not self._loop:
+                self._read(*inner.starts)
         elif instr.what == BRANCH:
             self._read_truths(*[value for value, _ in instr.detail])
         elif instr.what == DECIDE:

@@ -162,7 +162,10 @@ def _popped(xp: Any, cells: Cells) -> tuple[Cells, Any]:
 
 
 class Few(NamedTuple):
-    """A list that keeps its length, of zeros but for an element or none: (its index, the element)."""
+    """A list that keeps its length, of zeros but for an element or none: (its index, the element).
+
+    shape: of all; sizes of elements that nobody knows yet are negative.
+    """
 
     shape: tuple[int, ...]
     dtype: Any
@@ -170,6 +173,7 @@ class Few(NamedTuple):
 
     def cells(self, xp: Any) -> Cells:
         """As any other list."""
+        check(min(self.shape) >= 0)
         marks = xp.zeros(self.shape[0], dtype=xp.bool)
         values = xp.zeros(self.shape, dtype=self.dtype)
         if self.element:
@@ -213,9 +217,11 @@ def _set_item(
 ) -> list[Any]:
     at, item = _index(xp, index), xp.asarray(item)
     if isinstance(items, Few) and not items.element:
-        check(item.shape == items.shape[1:] and item.dtype == items.dtype)
+        known = items.shape[1:]
+        check(len(known) == item.ndim and item.dtype == items.dtype)
+        check(all(size < 0 or size == of for size, of in zip(known, item.shape, strict=True)))
         require(xp, _within(xp, at, items.shape[0]), _OUT_OF_TURN)
-        return [items._replace(element=(at, item))]
+        return [Few((items.shape[0], *item.shape), items.dtype, (at, item))]
     cells = _cells(xp, items)
     _check_fits(cells, item)
     length = cells.length
@@ -243,7 +249,7 @@ def _element_shape(xp: Any, items: Any, *, shape_type: Any) -> list[Any]:
 def _reserve(xp: Any, shape: Any, count: Any, *, element_dtype: Any) -> list[Any]:
     check(isinstance(shape, np.ndarray) and shape.ndim == 1 and isinstance(count, np.generic | np.ndarray))
     sizes = (int(count), *shape.tolist())
-    check(min(sizes) >= 0)
+    check(sizes[0] >= 0)
     return [Few(sizes, element_dtype.np, ())]
 
 
