@@ -12,6 +12,7 @@ import headrace as tf
 from headrace.base import errors
 from headrace.run.exec.fused import MOST_FORMS, FusedKernel, compiler
 from headrace.run.exec.tuning import AFTER, Tuner
+from headrace.run.exec.whole_loops import LoopProgram
 
 COMPILED_WITHIN_S = 120.0
 Fed = dict[tf.Tensor, Any]
@@ -37,6 +38,15 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         return found
 
     monkeypatch.setattr(FusedKernel, "__call__", counting)
+    of_loops = LoopProgram.run
+
+    def counting_loops(program: LoopProgram, *given: Any) -> Any:
+        found = of_loops(program, *given)
+        if found is not None:
+            times.append(1)
+        return found
+
+    monkeypatch.setattr(LoopProgram, "run", counting_loops)
     return lambda: len(times)
 
 
