@@ -99,7 +99,7 @@ def with_all_inside() -> tuple[Any, dict[Any, Any]]:
     return found, {x: np.linspace(-1, 1, 6).reshape(2, 3), sizes: [2, 3]}
 
 
-def recurrent(lengths: bool, v2: bool) -> Make:
+def recurrent(cell: Any, lengths: bool, v2: bool) -> Make:
     def make() -> tuple[Any, dict[Any, Any]]:
         if v2:
             tf.enable_control_flow_v2()
@@ -109,8 +109,9 @@ def recurrent(lengths: bool, v2: bool) -> Make:
         if lengths:
             ends = tf.placeholder(tf.int32, [None])
             fed[ends] = [1, 3, 5, 6]
-        cell = tf.nn.rnn_cell.GRUCell(4, kernel_initializer=tf.constant_initializer(0.3))
-        outputs, state = tf.nn.dynamic_rnn(cell, x, ends, dtype=tf.float32)
+        start = tf.constant_initializer(0.3)
+        with tf.variable_scope("network", initializer=start):
+            outputs, state = tf.nn.dynamic_rnn(cell(4), x, ends, dtype=tf.float32)
         loss = tf.reduce_mean(tf.square(outputs)) + tf.reduce_sum(state)
         return [loss, tf.train.GradientDescentOptimizer(0.01).minimize(loss)], fed
 
@@ -130,13 +131,18 @@ def test_what_is_inside_goes_along(device: str, ran: list[bool]) -> None:
 
 @pytest.mark.usefixtures("flow")
 @pytest.mark.parametrize(
-    ("device", "lengths", "v2"),
-    [(CPU, False, True), (CPU, True, False), (GPU, True, False), (GPU, True, True)],
+    ("device", "cell", "lengths", "v2"),
+    [
+        (CPU, tf.nn.rnn_cell.BasicRNNCell, False, True),
+        (CPU, tf.nn.rnn_cell.GRUCell, True, False),
+        (GPU, tf.nn.rnn_cell.BasicRNNCell, True, False),
+        (GPU, tf.nn.rnn_cell.BasicRNNCell, False, True),
+    ],
 )
 def test_a_recurrent_network_trains_in_two_programs(
-    device: str, lengths: bool, v2: bool, ran: list[bool]
+    device: str, cell: Any, lengths: bool, v2: bool, ran: list[bool]
 ) -> None:
-    agree(recurrent(lengths, v2), device, ran, 2)
+    agree(recurrent(cell, lengths, v2), device, ran, 2)
 
 
 def test_a_longer_loop_has_another_program(ran: list[bool]) -> None:
@@ -193,7 +199,7 @@ def test_what_fails_names_its_node(ran: list[bool]) -> None:
         assert ran[-1]
         with pytest.raises(errors.InvalidArgumentError, match="already been written to") as info:
             session.run(found, {again: 2})
-        assert info.value.op.type == "TensorArrayWriteV3"
+        assert info.value.op.type == "TensorArrayWriteV3"  # type: ignore[attr-defined]
         session.run(found, {again: 9})
         assert ran[-1]
 
@@ -204,7 +210,9 @@ def endless(ran: list[bool]) -> Iterator[tuple[tf.Session, Any, Any]]:
     times = tf.placeholder(tf.int64, [])
     count = tf.constant(0, tf.int64)
     found = tf.while_loop(
-        lambda i, _: i < times, lambda i, y: (i + 1, tf.tanh(y) + tf.exp(-y)), [count, tf.constant([0.5])]
+        lambda i, _: i < times,
+        lambda i, y: (i + 1, tf.tanh(y) + tf.exp(-y)),
+        [count, tf.constant([0.5])],
     )
     with tf.Session() as session:
         warm(session, found, {times: 5})

@@ -89,7 +89,7 @@ def _compiles(elsewhere: Placed) -> bool:
 
 def _forms(request: Request, nests: bool) -> dict[str, Callable[[], Made | None]]:
     """The other forms of a program, by name."""
-    forms = {"compiled": partial(_fused, request, nests)}
+    forms: dict[str, Callable[[], Made | None]] = {"compiled": partial(_fused, request, nests)}
     return {"loops": _WithLoops(request, nests), **forms} if nests else forms
 
 

@@ -168,9 +168,7 @@ def _loop(instr: Instr, step: Step) -> does.Kernel:
     )
     head, body, tail = (_code(part.code, step) for part in instr.body)
     node, first = step.request.infos(instr.op), min(variables, default=0)
-    loop = branches.Loop(
-        node, register[detail.pred], first, starts, nexts, head, body, tail, sums
-    )
+    loop = branches.Loop(node, register[detail.pred], first, starts, nexts, head, body, tail, sums)
     whole = detail.whole
     if whole is None:
         return loop.kernel()

@@ -89,8 +89,8 @@ def program(what: Traced, form: Form) -> Callable[..., Any]:
 
 
 class _Scope:
-    """Values while a list of instructions is traced.  stores: what is kept, as far as it has come; count: of iterations,
-    those of loops inside included.
+    """Values while a list of instructions is traced.  stores: what is kept, as far as it has come; count: of
+    iterations, those of loops inside included.
     """
 
     def __init__(
@@ -246,9 +246,7 @@ class _Scope:
         if one is None:
             return None
         if isinstance(one, Cells):
-            return Cells(
-                *[self._chosen(truth, a, b) for a, b in zip(one, other, strict=True)]
-            )
+            return Cells(*[self._chosen(truth, a, b) for a, b in zip(one, other, strict=True)])
         check(one.shape == other.shape and one.dtype == other.dtype)
         return self._xp.where(truth, one, other)
 
@@ -297,13 +295,21 @@ class _Scope:
             return self._known_found(op, given)
         count = len(given)
         taken = [
-            each if kernel.on_host(place, count) and isinstance(kernel, ArrayKernel) else self._array(value)
+            each
+            if kernel.on_host(place, count) and isinstance(kernel, ArrayKernel)
+            else self._array(value)
             for place, (each, value) in enumerate(zip(given, instr.inputs, strict=True))
         ]
         function: Any = kernel.function
         if isinstance(kernel, ArrayKernel):
             function = kernel.function_for(xp)
-            check(all(_is_known(each) for place, each in enumerate(given) if kernel.on_host(place, count)))
+            check(
+                all(
+                    _is_known(each)
+                    for place, each in enumerate(given)
+                    if kernel.on_host(place, count)
+                )
+            )
         attrs = {name: op.attrs[name] for name in kernel.attrs if name in op.attrs}
         found = function(xp, *taken, **attrs)
         return [found] if op.spec.single_output or isinstance(kernel, StateKernel) else found

@@ -1,16 +1,16 @@
 """Whole loops: a loop of nodes that compute becomes one program of XLA's, with the branches and loops inside.
 
 So does one that reads variables, and keeps things in TensorArrays, on stacks or in lists of tensors; not one that draws
-random numbers, changes variables, waits, or computes on two devices.  What is wanted in the host's memory (shapes, axes)
-has to follow from shapes and from what is outside the loop: that is a constant of the program.  The loop stays in the
-step as it is, for when the program is not ready or does not hold (`run.exec.whole_loops`); whether that pays is measured,
-as it is of other groups (`run.exec.tuning`).
+random numbers, changes variables, waits, or computes on two devices.  What is wanted in the host's memory (shapes,
+axes) has to follow from shapes and from what is outside the loop: that is a constant of the program.  The loop stays in
+the step as it is, for when the program is not ready or does not hold (`run.exec.whole_loops`); whether that pays is
+measured, as it is of other groups (`run.exec.tuning`).
 Called by: plan.passes, plan.compile, plan.emit.  Threads: any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from headrace.ops._portable.loop_state import (
 )
 from headrace.ops._portable.table import READ, ArrayKernel, StateKernel
 from headrace.plan.devices import kernel_of
-from headrace.plan.ir import BRANCH, DECIDE, LOOP, NODE, Instr, Step, Values, instrs
+from headrace.plan.ir import BRANCH, DECIDE, LOOP, NODE, Instr, Step, instrs
 from headrace.plan.loop_tracing import Slot, Traced, changing, program
 from headrace.plan.nesting import Loop, Select, closed
 from headrace.run.devices.device import HOST, NUMBERS, Device
@@ -115,11 +115,7 @@ class _Deciding:
             self._look(instr)
         if not self._computes:
             raise _Refused
-        outside = [
-            value
-            for value in self._read_outside()
-            if value not in self._values.constants
-        ]
+        outside = [value for value in self._read_outside() if value not in self._values.constants]
         known = [value for value in outside if value in self._known]
         slots = list(dict.fromkeys(self._handles.values()))
         roots = {root for root, _ in slots}
@@ -138,7 +134,11 @@ class _Deciding:
             [place[value] for value in known],
             [(place[root], sources) for root, sources in slots],
             frozenset(
-                [at for at, each in enumerate(detail.variables) if self._root(each) in self._growing_roots()]
+                [
+                    at
+                    for at, each in enumerate(detail.variables)
+                    if self._root(each) in self._growing_roots()
+                ]
             ),
             frozenset([slots.index(self._handles[value]) for value in self._alike]),
             told,
@@ -386,7 +386,5 @@ def _numeric(op: Operation) -> bool:
 
 def _copied(instr: Instr) -> Instr:
     """An instruction that later passes do not change, with those inside."""
-    bodies = [
-        body.with_code([_copied(each) for each in body.code]) for body in instr.body
-    ]
+    bodies = [body.with_code([_copied(each) for each in body.code]) for body in instr.body]
     return instr.changed(body=tuple(bodies))

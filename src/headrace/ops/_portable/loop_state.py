@@ -1,8 +1,8 @@
 """What loops keep, while a program of XLA's is made of them: TensorArrays, stacks and lists of tensors as `Cells`.
 
 A kernel of a store is a function of (xp, how it is kept, its cells, the node's other inputs…) that gives the next cells
-and the outputs; one of a list is a function of (xp, inputs…) among which lists are cells.  What the host's kernels would
-refuse is required (`table.require`): where it does not hold the loop runs node by node, which says what is wrong.
+and the outputs; one of a list is a function of (xp, inputs…) among which lists are cells.  What the host's kernels
+would refuse is required (`table.require`): where it does not hold the loop runs node by node, which says what is wrong.
 Called by: plan.loop_tracing.  Threads: any.
 Source: run.state.tensor_arrays, run.state.stacks, run.state.tensor_lists, for what holds of each
 """
@@ -177,7 +177,10 @@ class Few(NamedTuple):
         marks = xp.zeros(self.shape[0], dtype=xp.bool)
         values = xp.zeros(self.shape, dtype=self.dtype)
         if self.element:
-            values, marks = _with(values, *self.element), _with(marks, self.element[0], xp.asarray(True))
+            values, marks = (
+                _with(values, *self.element),
+                _with(marks, self.element[0], xp.asarray(True)),
+            )
         return Cells(values, marks, None)
 
 
@@ -247,7 +250,11 @@ def _element_shape(xp: Any, items: Any, *, shape_type: Any) -> list[Any]:
 
 @_list("TensorListReserve")
 def _reserve(xp: Any, shape: Any, count: Any, *, element_dtype: Any) -> list[Any]:
-    check(isinstance(shape, np.ndarray) and shape.ndim == 1 and isinstance(count, np.generic | np.ndarray))
+    check(
+        isinstance(shape, np.ndarray)
+        and shape.ndim == 1
+        and isinstance(count, np.generic | np.ndarray)
+    )
     sizes = (int(count), *shape.tolist())
     check(sizes[0] >= 0)
     return [Few(sizes, element_dtype.np, ())]

@@ -114,10 +114,11 @@ def _filled(values: Sequence[Any], known: Shape, kind: DType, refusal: str) -> A
     return out
 
 
-def _stacked_there(values: Sequence[Any], shape: Any, kind: DType) -> Any:
+def _stacked_there(values: Sequence[Any], shape: Any, kind: DType) -> Array:
     """As `_filled`, of elements some of which are on a device."""
     zero = zeros_of(kind, shape) if any(value is None for value in values) else None
-    return stacked([zero if value is None else value for value in values])
+    found: Array = stacked([zero if value is None else value for value in values])
+    return found
 
 
 def _rest_of_shape(tensor: Tensor) -> Tensor:

@@ -115,8 +115,9 @@ class Device(ABC):
         raise NotImplementedError
 
     def program(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of (namespace, lists of arrays…) that gives lists of arrays, compiled; of arrays of the device, or of
-        the host, which are put there.
+        """A function of (namespace, lists of arrays…) that gives lists of arrays, compiled.
+
+        What comes back takes arrays of the device, and the host's, which are put there.
         """
         raise NotImplementedError
 

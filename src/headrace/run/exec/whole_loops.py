@@ -169,7 +169,7 @@ class LoopProgram(FusedKernel):
         return value
 
     def _stores_of(self, values: Sequence[Any]) -> list[Store] | None:
-        found = []
+        found = list[Store]()
         for place, sources in self._taken.slots:
             store = values[place]
             for source in sources:
@@ -193,7 +193,7 @@ class LoopProgram(FusedKernel):
     def _finished(
         self, given: _Given, values: Sequence[Any], scope: Any, there: Sequence[bool]
     ) -> list[Any] | None:
-        form = self._ready(_key(given), given)  # type: ignore[arg-type]
+        form = self._ready(_key(given), given)
         if form is None:
             return None
         carried, kept = given.carried, given.cells
@@ -228,9 +228,7 @@ class LoopProgram(FusedKernel):
             elif there[place]:
                 ends[place] = value
             else:
-                ends[place] = (
-                    np.asarray(value) if self._device is HOST else self._device.get(value)
-                )
+                ends[place] = np.asarray(value) if self._device is HOST else self._device.get(value)
         return ends
 
     def _compile_for(self, given: _Given) -> Callable[..., Any]:
@@ -269,9 +267,7 @@ class LoopProgram(FusedKernel):
         stores = self._stores_of(values) or ()
         return {at: cells.seen(store) for at, store in enumerate(stores)}
 
-    def after(
-        self, values: Sequence[Any], before: dict[int, Seen], ends: Sequence[Any]
-    ) -> None:
+    def after(self, values: Sequence[Any], before: dict[int, Seen], ends: Sequence[Any]) -> None:
         """Remember what they have had, for what was given."""
         found = self.before(values)
         for place in self._taken.changing:
@@ -308,7 +304,14 @@ def _key(given: _Given) -> Any:
     kept = [(*how[:3], np.dtype(how.dtype).str, *how[4:]) for how in (*given.form.kept,)]
     lists = [None if how is None else (how.room, how.shape, how.grows) for how in given.lists]
     rooms = [each.values.shape[0] for each in given.cells]
-    return tuple(arrays), tuple(known), tuple(kept), tuple(lists), tuple(rooms), tuple(given.form.same)
+    return (
+        tuple(arrays),
+        tuple(known),
+        tuple(kept),
+        tuple(lists),
+        tuple(rooms),
+        tuple(given.form.same),
+    )
 
 
 def _only_likes(given: _Given) -> _Given:

@@ -37,8 +37,10 @@ class Seen(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a program is made for.  zeros: what was never written is read as zeros.  grows: writes may lie beyond.  alike:
-    what each element holds, where that is to be known when the program is made.
+    """What a program is made for.
+
+    zeros: what was never written is read as zeros.  grows: writes may lie beyond.  alike: what each element holds,
+    where that is to be known when the program is made.
     """
 
     kind: str
@@ -60,8 +62,8 @@ class Kept(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """values: [room, …].  marks: [room] what was done to each, as TensorArrays say it, or whether elements of a list are
-    set; None of a stack.  length: how many there are []; None of a list that keeps its length.
+    """values: [room, …].  marks: [room] what was done to each, as TensorArrays say it, or whether elements of a list
+    are set; None of a stack.  length: how many there are []; None of a list that keeps its length.
     """
 
     values: Any
@@ -72,7 +74,7 @@ class Cells(NamedTuple):
 def seen(store: Store) -> Seen:
     """What there is."""
     values = _values(store)
-    shapes = {tuple(value.shape) for value in values if value is not None}
+    shapes: set[Any] = {tuple(value.shape) for value in values if value is not None}
     if isinstance(store, TensorArray):
         shapes.update(store.shapes_written())
     return Seen(len(values), next(iter(shapes)) if len(shapes) == 1 else None)

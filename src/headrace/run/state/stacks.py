@@ -47,7 +47,7 @@ class Stack(Resource):
             )
         return cut(self._values.pop())
 
-    # -- all at once (`run.state.cells`) --------------------------------------------------------------------------------
+    # -- all at once (`run.state.cells`) -------------------------------------------------------------------------------
 
     @property
     def limit(self) -> int:

@@ -183,7 +183,7 @@ class TensorArray(Resource):
             raise self._bad(f"{missing}, and {self.dtype.name} has no zero")
         return np.zeros(shape, self.dtype.np)
 
-    # -- all at once (`run.state.cells`) --------------------------------------------------------------------------------
+    # -- all at once (`run.state.cells`) -------------------------------------------------------------------------------
 
     @property
     def clears(self) -> bool:
