@@ -19,7 +19,12 @@ from headrace.plan.passes import PASSES, versions
 from headrace.plan.prune import needed
 from headrace.tools.main import main
 
-OF_OTHERS = {"copies", "draws", "fuse"}  # passes of steps that compute elsewhere, or are compiled
+OF_OTHERS = {
+    "copies",
+    "draws",
+    "fuse",
+    "loops",
+}  # passes of steps that compute elsewhere, or are compiled
 NAMES = ["prune", *[each.name for each in PASSES if each.name not in OF_OTHERS]]
 
 

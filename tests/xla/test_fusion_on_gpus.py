@@ -14,6 +14,7 @@ from headrace.run.devices.device import Device
 from headrace.run.devices.table import of_name
 from headrace.run.exec.fused import FusedKernel, compiler
 from headrace.run.exec.tuning import AFTER
+from headrace.run.exec.whole_loops import LoopProgram
 from tests.xla.test_fusion import COMPILED_WITHIN_S, chain, warm
 
 GPUS = ["/device:GPU:0", "/device:GPU:1"]
@@ -39,6 +40,15 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return found
 
     monkeypatch.setattr(FusedKernel, "__call__", noting)
+    of_loops = LoopProgram.run
+
+    def noting_loops(program: LoopProgram, *given: Any) -> Any:
+        found = of_loops(program, *given)
+        if found is not None:
+            where.append(program._device.name)
+        return found
+
+    monkeypatch.setattr(LoopProgram, "run", noting_loops)
     return where
 
 

@@ -7,7 +7,7 @@ Called by: client.local, serve.worker.registered.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,14 +20,17 @@ from headrace.plan.devices import Placed, placed
 from headrace.plan.emit import emit
 from headrace.plan.functions import functions_of
 from headrace.plan.fusion import identity, may_pay, setting
-from headrace.plan.ir import FUSED, Request, instrs
+from headrace.plan.ir import FUSED, Request, Step, instrs
 from headrace.plan.passes import versions
 from headrace.plan.prune import Pruned
 from headrace.plan.structure import Unstructured
+from headrace.plan.whole_loops import programs
+from headrace.run.exec.fused import FusedKernel
 from headrace.run.exec.kernel import Memos
 from headrace.run.exec.measured import Measured
 from headrace.run.exec.program import Program
 from headrace.run.exec.tuning import Made, Tuner
+from headrace.run.exec.whole_loops import LoopProgram
 
 if TYPE_CHECKING:
     from headrace.run.exec.dataflow import DataflowProgram
@@ -68,7 +71,7 @@ def compile_program(
                 and may_pay(pruned.ops, elsewhere)
             ):
                 kept = Measured(partial(identity, request))
-                program.tuner = Tuner(partial(_fused, request, nests), how == "auto", kept=kept)
+                program.tuner = Tuner(_forms(request, nests), how == "auto", kept=kept)
             return program
         except Unstructured as error:
             why = f"since {error}"
@@ -84,6 +87,12 @@ def _compiles(elsewhere: Placed) -> bool:
     return all(device.compiles for device in elsewhere.values())
 
 
+def _forms(request: Request, nests: bool) -> dict[str, Callable[[], Made | None]]:
+    """The other forms of a program, by name."""
+    forms: dict[str, Callable[[], Made | None]] = {"compiled": partial(_fused, request, nests)}
+    return {"loops": _WithLoops(request, nests), **forms} if nests else forms
+
+
 def _fused(request: Request, nests: bool) -> Made | None:
     """The program in which what is in a row is compiled; None if there is nothing of that, or nobody to do it."""
     from headrace.run.devices import xla  # where there is JAX
@@ -91,8 +100,34 @@ def _fused(request: Request, nests: bool) -> Made | None:
     if not request.placed and not xla.compiles_here():
         return None
     before, step = versions(replace(request, fuses=True), nests)
-    kernels = [each.kernel.fused for each in instrs(step.code) if each.what == FUSED]  # type: ignore[union-attr]
+    kernels = _kernels(step)
     return (emit(step, before).run, kernels) if kernels else None
+
+
+def _kernels(step: Step) -> list[FusedKernel]:
+    return [each.kernel.fused for each in instrs(step.code) if each.what == FUSED]  # type: ignore[union-attr]
+
+
+class _WithLoops:
+    """As `_fused`, where loops are compiled as a whole; another time without those for which that has failed."""
+
+    def __init__(self, request: Request, nests: bool) -> None:
+        self._request, self._nests = request, nests
+        self._made: dict[Operation, LoopProgram] | None = None
+
+    def __call__(self) -> Made | None:
+        """None if there are none of them."""
+        request = self._request
+        if self._made is not None:
+            failed = {op for op, program in self._made.items() if program.failed}
+            if not failed:
+                return None
+            request = self._request = replace(request, without=request.without | failed)
+        before, step = versions(replace(request, fuses=True, whole=True), self._nests)
+        self._made = programs(step)
+        if not self._made:
+            return None
+        return emit(step, before).run, [*_kernels(step), *self._made.values()]
 
 
 def _functions(op: Operation, device: str) -> Any:

@@ -305,6 +305,12 @@ class _Copying:
         home = self._homes.home.get(value)
         return value if home is None else self._there[value, home]
 
+    def _where(self, value: int, here: Here) -> int:
+        """The value, or what it is on a device, if it is there anyway."""
+        if value in self._homes.home:
+            return self._wherever(value)
+        return next((there for (each, _), there in here.items() if each == value), value)
+
     def _moved(self, instr: Instr, device: Device, here: Here, code: list[Instr]) -> None:
         """The instruction with arrays of its device, and copies of what others want of it."""
         inputs = [
@@ -390,7 +396,14 @@ class _Copying:
         ]
         tail = self.done(instr.body[2], dict(inside_here))
         bodies = head.with_code([*copied, *head.code]), body.with_code(ends), tail
-        changed = detail._replace(variables=variables, starts=starts, nexts=nexts)
+        whole = detail.whole
+        if whole is not None:
+            whole = whole._replace(
+                given=[self._where(value, here) for value in whole.given],
+                rest=whole.rest or bool(copied),
+                there=[variable in homes for variable in detail.variables],
+            )
+        changed = detail._replace(variables=variables, starts=starts, nexts=nexts, whole=whole)
         code.append(closed(instr.changed(body=bodies, detail=changed)))
         code += after
 

@@ -87,6 +87,8 @@ _ANYWHERE = frozenset(
     )
 )
 """Traits of ops that are on every device, though the host does their work."""
+_WITH_LISTS = frozenset((CONTROL_FLOW, IDENTITY, STORES))
+"""Traits of ops whose variants may be lists of tensors, which are on every device."""
 _HAND_ON = frozenset((IDENTITY, ENTER, EXIT, MERGE, SWITCH))
 _OF_TRUTHS = IN_HOST_MEMORY | {"bool"}
 _DOES_MORE = frozenset((STATEFUL, MAY_WAIT, CALLS_USER))
@@ -115,7 +117,10 @@ def may_be_on(op: Operation, device: str, asked: bool) -> bool:
     type = DeviceSpec.from_string(device).device_type
     if type in (None, "CPU"):
         return True
-    if not _dtypes(op) <= _ANY_NUMBER:
+    kinds = _dtypes(op)
+    if "variant" in kinds and (not _WITH_LISTS.isdisjoint(op.traits) or kernel_of(op) is not None):
+        kinds.discard("variant")
+    if not kinds <= _ANY_NUMBER:
         return False
     if kernel_of(op) is not None or not _ANYWHERE.isdisjoint(op.traits):
         return True

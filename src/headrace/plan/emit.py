@@ -15,7 +15,7 @@ from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, SHAPES, Instr, S
 from headrace.plan.nesting import Conditions, Loop, Required, Select
 from headrace.plan.registers import is_fresh
 from headrace.plan.staged import taking
-from headrace.run.exec import branches
+from headrace.run.exec import branches, whole_loops
 from headrace.run.exec import instructions as does
 from headrace.run.exec.instructions import CALL, MANY, NESTED, WHOLE, Instruction
 from headrace.run.exec.program import Item, Program, Return, Segment, Waiter
@@ -167,9 +167,12 @@ def _loop(instr: Instr, step: Step) -> does.Kernel:
     )
     head, body, tail = (_code(part.code, step) for part in instr.body)
     node, first = step.request.infos(instr.op), min(variables, default=0)
-    return branches.Loop(
-        node, register[detail.pred], first, starts, nexts, head, body, tail, sums
-    ).kernel()
+    loop = branches.Loop(node, register[detail.pred], first, starts, nexts, head, body, tail, sums)
+    whole = detail.whole
+    if whole is None:
+        return loop.kernel()
+    given = [register[value] for value in whole.given]
+    return whole_loops.kernel(loop, whole.program, given, whole.there, whole.rest)
 
 
 def _waiter(instr: Instr, step: Step) -> Waiter:

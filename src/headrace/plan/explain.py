@@ -152,8 +152,9 @@ def _nesting(instr: Instr, name: Name) -> str:
     variables, starts, nexts = (
         ", ".join(map(name, values)) for values in (detail.variables, detail.starts, detail.nexts)
     )
+    whole = ", one program" if detail.whole is not None else ""
     beside = f", {', '.join(map(name, detail.sums))} beside it" if detail.sums else ""
-    return f"while {name(detail.pred)}: {variables} from {starts}, then {nexts}{beside}  {instr.op.name}"
+    return f"while {name(detail.pred)}: {variables} from {starts}, then {nexts}{beside}{whole}  {instr.op.name}"
 
 
 def _typed(name: str, values: Values, value: int) -> str:

@@ -142,7 +142,7 @@ def _only_counts(instr: Instr, numbers: AbstractSet[int], constants: Mapping[int
 def _fused(step: Step, variables: Variables, numbers: AbstractSet[int]) -> Step:
     code = []
     for instr in step.code:
-        if instr.what in (BRANCH, LOOP):
+        if instr.what == BRANCH or (instr.what == LOOP and instr.detail.whole is None):
             bodies = tuple([_fused(body, variables, numbers) for body in instr.body])
             instr = closed(instr.changed(body=bodies))
         code.append(instr)

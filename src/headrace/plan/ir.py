@@ -149,7 +149,7 @@ class Request:
 
     devices: full device name of each node.  memos: what nodes remember between steps, by node name.  optimize: not for
     traced steps, which list every node.  functions: see `Infos`.  placed: where nodes compute that do not on the host.
-    fuses: see `plan.fusion`.
+    fuses: see `plan.fusion`; whole: see `plan.whole_loops`, not of those loops that are in `without`.
     """
 
     pruned: Pruned
@@ -161,6 +161,8 @@ class Request:
     functions: Callable[[Operation, str], Any] = lambda op, device: None
     placed: Mapping[Operation, Device] = field(default_factory=dict)
     fuses: bool = False
+    whole: bool = False
+    without: frozenset[Operation] = frozenset()
 
     @cached_property
     def infos(self) -> Infos:

@@ -37,7 +37,8 @@ _HAND_ON = frozenset((SWITCH, EXIT, NEXT_ITERATION, LOOP_COND))
 class Loop(NamedTuple):
     """The `detail` of a loop, whose body is (head, body, tail): see `run.branches.Loop`.
 
-    sums: variables that may be there only when the loop is over (`plan.rules.loop_sums`).
+    sums: variables that may be there only when the loop is over (`plan.rules.loop_sums`).  whole: see
+    `plan.whole_loops`; None: it is no program by itself.
     """
 
     pred: int
@@ -45,6 +46,7 @@ class Loop(NamedTuple):
     starts: Sequence[int]
     nexts: Sequence[int]
     sums: Sequence[int] = ()
+    whole: Any = None
 
 
 class Select(NamedTuple):
@@ -349,6 +351,8 @@ def closed(instr: Instr) -> Instr:
     if isinstance(detail, Loop):
         read.update(dict.fromkeys((*detail.starts, *detail.nexts, detail.pred)))
         written.update(dict.fromkeys(detail.variables))
+        if detail.whole is not None:
+            read.update(dict.fromkeys(detail.whole.given))
     else:
         read.update(dict.fromkeys(truth for truth, _ in detail))
     inputs = tuple([value for value in read if value not in written])

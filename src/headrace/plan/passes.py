@@ -33,19 +33,21 @@ from headrace.plan.rules.loop_sums import sum_beside
 from headrace.plan.rules.table import EARLY, RULES
 from headrace.plan.scheduling import load, poll, schedule
 from headrace.plan.sizes import resolve
+from headrace.plan.whole_loops import compile_loops
 
 
 class Kind(NamedTuple):
     """What there are several sets of passes for.
 
     optimize: nodes may be left out or run together.  host: all compute there.  nests: there are branches or loops.
-    fuses: see `plan.fusion`.
+    fuses: see `plan.fusion`.  whole: see `plan.whole_loops`.
     """
 
     optimize: bool
     host: bool
     nests: bool
     fuses: bool
+    whole: bool
 
 
 When = Callable[[Kind], bool]
@@ -103,6 +105,10 @@ def _fuses(kind: Kind) -> bool:
     return kind.optimize and kind.fuses
 
 
+def _compiles_loops(kind: Kind) -> bool:
+    return _fuses(kind) and kind.nests and kind.whole
+
+
 def _draws_elsewhere(kind: Kind) -> bool:
     """Where random numbers may be made by others than the host's kernels."""
     return _mixed(kind) or _fuses(kind)
@@ -140,6 +146,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
     Pass("draws", draw_ahead, invariants.check_values, _draws_elsewhere),
+    Pass("loops", compile_loops, invariants.check_values, _compiles_loops),
     Pass("fuse", fuse, invariants.check_groups, _fuses),
     *_early(_beside_fused),
     Pass("shapes", memoize_shapes, invariants.check_values, _together),
@@ -186,7 +193,7 @@ def versions(request: Request, nests: bool) -> tuple[Step, Step]:
             invariants.check_values(before, step)
         if explain.enabled:
             explain.after("read", before, step)
-    kind = Kind(request.optimize, not request.placed, step.nests, request.fuses)
+    kind = Kind(request.optimize, not request.placed, step.nests, request.fuses, request.whole)
     for each in _of(kind):
         before, step = step, each.run(step)
         if check.enabled:

@@ -25,6 +25,10 @@ KEEPS_ASIDE = frozenset((STAGES, STORES))
 """Traits of nodes that put values aside, or take them back."""
 
 
+_OF_SHAPES = frozenset(("shape_type", "Tshape"))
+"""Attrs that say the dtype of a shape."""
+
+
 def kept(op: Operation, tensors: Sequence[Tensor], device: Device) -> list[bool]:
     """Which of a node's inputs or outputs are arrays of the device."""
     assert op.spec is not None
@@ -32,6 +36,7 @@ def kept(op: Operation, tensors: Sequence[Tensor], device: Device) -> list[bool]
         arguments = op.spec.inputs if tensors is op.inputs else op.spec.outputs
         return [
             (argument.type_attr is not None or _is_flow(argument))
+            and argument.type_attr not in _OF_SHAPES
             and device.keeps(tensor._dtype._base.name)
             for argument, tensor in zip(arguments, tensors, strict=True)
         ]

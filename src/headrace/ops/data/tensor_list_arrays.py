@@ -47,6 +47,7 @@ from headrace.ops.data.tensor_lists import (
     shape_given,
     tensor_list_reserve_op,
 )
+from headrace.run.devices.there import There, joined, pieces, stacked
 from headrace.run.state.tensor_lists import TensorList, zeros_of
 
 Array = np.ndarray[Any, Any]
@@ -100,6 +101,8 @@ def _filled(values: Sequence[Any], known: Shape, kind: DType, refusal: str) -> A
         raise errors.invalid_argument(
             f"{refusal}: {text(shape)}; give the shape that elements have"
         )
+    if any(value.__class__ is There for value in values):
+        return _stacked_there(values, shape, kind)
     out = np.empty((len(values), *shape), kind.np)
     zero = None
     for at, value in enumerate(values):
@@ -109,6 +112,13 @@ def _filled(values: Sequence[Any], known: Shape, kind: DType, refusal: str) -> A
             value = zero
         out[at] = value if value.ndim or kind.np.kind != "O" else value.item()
     return out
+
+
+def _stacked_there(values: Sequence[Any], shape: Any, kind: DType) -> Array:
+    """As `_filled`, of elements some of which are on a device."""
+    zero = zeros_of(kind, shape) if any(value is None for value in values) else None
+    found: Array = stacked([zero if value is None else value for value in values])
+    return found
 
 
 def _rest_of_shape(tensor: Tensor) -> Tensor:
@@ -149,7 +159,7 @@ def _cut(c: ShapeContext) -> Shape:
 
 def _rows_for(tensor: Any, shape: Shape) -> list[Any]:
     """The elements of a tensor for a list of `shape`.  Raises InvalidArgument."""
-    if not tensor.ndim:
+    if not tensor.shape:
         raise errors.invalid_argument(
             f"Tensor must be at least a vector, but saw shape: {text(tensor.shape)}; its rows become elements"
         )
@@ -206,13 +216,13 @@ def _concatenated(
         )
     rest: Any = None if shape is None else shape[1:]
     values = items.items()
-    lengths = {len(value) for value in values if value is not None and value.ndim}
+    lengths = {value.shape[0] for value in values if value is not None and value.shape}
     if shape is not None and shape[0] is not None:
         lengths.add(shape[0])
     for at, value in enumerate(values):
         if value is None:
             continue
-        if not value.ndim:
+        if not value.shape:
             raise errors.invalid_argument(
                 f"Concat saw a scalar shape at index {at} but requires at least vectors. Stack scalars"
             )
@@ -227,9 +237,11 @@ def _concatenated(
         if value is None:
             value = _unset(at, lengths, leading, rest, kind)
         parts.append(value)
-    sizes = np.array([len(part) for part in parts], np.int64)
+    sizes = np.array([part.shape[0] for part in parts], np.int64)
     if not parts:
         return np.empty((0, *rest), kind.np), sizes
+    if any(part.__class__ is There for part in parts):
+        return joined(parts), sizes
     return np.concatenate(parts), sizes
 
 
@@ -331,7 +343,7 @@ def split_op(
 
     Raises InvalidArgument (scalars, shapes, lengths that are negative or do not add up).
     """
-    if not tensor.ndim:
+    if not tensor.shape:
         raise errors.invalid_argument(
             f"Tensor must be at least a vector, but saw shape: {text(tensor.shape)}; its rows are divided"
         )
@@ -345,21 +357,25 @@ def split_op(
         raise errors.invalid_argument(
             f"tensor shape {text(tensor.shape)} is not compatible with element_shape {text(shape)}"
         )
-    parts, start = [], 0
+    between, start = list[tuple[int, int]](), 0
     for length in lengths.tolist():
         if length < 0:
             raise errors.invalid_argument(f"Invalid value in lengths: {length}; none is below 0")
         end = start + length
-        if end > len(tensor):
+        if end > tensor.shape[0]:
             raise errors.invalid_argument(
-                f"Attempting to slice [{start}, {end}] from tensor with length {len(tensor)}"
+                f"Attempting to slice [{start}, {end}] from tensor with length {tensor.shape[0]}"
             )
-        parts.append(tensor[start:end])
+        between.append((start, end))
         start = end
-    if start != len(tensor):
+    if start != tensor.shape[0]:
         raise errors.invalid_argument(
-            f"Unused values in tensor. Length of tensor: {len(tensor)} Values used: {start}"
+            f"Unused values in tensor. Length of tensor: {tensor.shape[0]} Values used: {start}"
         )
+    if tensor.__class__ is There:
+        parts = pieces(tensor, between)
+    else:
+        parts = [tensor[start:end] for start, end in between]
     return TensorList(element_dtype, shape, parts)
 
 

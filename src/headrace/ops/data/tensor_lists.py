@@ -23,6 +23,7 @@ from headrace.base.traits import (
     NEVER_FOLDED,
     PASSES_LIST,
     SNAPSHOTS,
+    STORES,
     TELLS_SIZE,
 )
 from headrace.graph.graph import Operation
@@ -41,13 +42,14 @@ from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import zeros_like
 from headrace.ops.array.shapes import shape as shape_of
+from headrace.run.devices.there import There, rows
 from headrace.run.state.tensor_lists import UNLIMITED, TensorList, zeros_of
 from headrace.run.state.variants import alike, each_of, single
 
-MAKES: Final = frozenset((NEVER_FOLDED,))
-KEEPS: Final = frozenset((NEVER_FOLDED, ALIASES, SNAPSHOTS, PASSES_LIST))
-PASSES: Final = frozenset((NEVER_FOLDED, PASSES_LIST))
-READS: Final = frozenset((NEVER_FOLDED, ALIASES))
+MAKES: Final = frozenset((NEVER_FOLDED, STORES))
+KEEPS: Final = frozenset((NEVER_FOLDED, ALIASES, SNAPSHOTS, PASSES_LIST, STORES))
+PASSES: Final = frozenset((NEVER_FOLDED, PASSES_LIST, STORES))
+READS: Final = frozenset((NEVER_FOLDED, ALIASES, STORES))
 SHAPE_TYPE: Final = "element_dtype: type; shape_type: {int32, int64}"
 
 # -- static shapes ----------------------------------------------------------------------------------------------------
@@ -458,7 +460,7 @@ def push_back_batch_op(xp: Any, input_handles: Any, tensor: Any, *, element_dtyp
 
     Raises InvalidArgument (shapes, a full list, what is no list, dtype).
     """
-    if not tensor.ndim or np.shape(input_handles) != tensor.shape[:1]:
+    if not tensor.shape or np.shape(input_handles) != tensor.shape[:1]:
         raise errors.invalid_argument(
             f"Expected tensor.shape[0] == input_handles.size, but {text(tensor.shape)} has not one row for each of "
             f"the lists {text(np.shape(input_handles))}"
@@ -473,6 +475,8 @@ def push_back_batch_op(xp: Any, input_handles: Any, tensor: Any, *, element_dtyp
 
 def rows_of(value: Any) -> list[Any]:
     """Slices along the first dimension; scalars as arrays of no dimension where NumPy gives bare objects."""
+    if value.__class__ is There:
+        return rows(value)
     if value.ndim == 1 and value.dtype == object:
         return [value[index : index + 1].reshape(()) for index in range(len(value))]
     return list(value)

@@ -31,8 +31,9 @@ from headrace.base.traits import (
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
-from headrace.run.devices.there import There, here, joined, pieces, rows, stacked
+from headrace.run.devices.there import There, here, joined, pieces, stacked
 from headrace.run.exec.kernel import KernelContext
+from headrace.run.state.rows import uncut
 from headrace.run.state.tensor_arrays import TensorArray
 
 _FLOW = np.float32(0.0)
@@ -256,7 +257,14 @@ def gather_op(
     Raises InvalidArgument (dtype, index, shapes that differ), Unimplemented (n is 0 and the shape unknown).
     """
     _check_type(handle, dtype)
-    values = handle.read_all(indices.tolist())
+    wanted = indices.tolist()
+    whole = handle.read_whole(wanted)
+    if whole is not None:
+        _common_shape(handle, element_shape, [_like_row(whole)])
+        if whole.__class__ is There:
+            return here(whole) if xp is np else whole
+        return np.array(whole)
+    values = handle.read_all(wanted)
     shape = _common_shape(handle, element_shape, values)
     if any(value.__class__ is There for value in values):
         found = stacked(values)
@@ -300,7 +308,7 @@ def scatter_op(
 def _rows(value: Any) -> list[Any]:
     """Slices along the first dimension; scalars as arrays of no dimension where NumPy gives bare objects."""
     if value.__class__ is There:
-        return rows(value)
+        return uncut(value, value.shape[0])
     if value.ndim == 1 and value.dtype == object:
         return [value[index : index + 1].reshape(()) for index in range(len(value))]
     return list(value)

@@ -407,7 +407,7 @@ class Rule:
 
         parallel_for(part, parts, products=True)
         if product.size <= _FEW:
-            self.step(_temporaries_like(product), *arrays, product, **more)
+            self.step(room_like(product), *arrays, product, **more)
             return
         parallel_for(
             lambda block: self.step(room_like(block[-1]), *block, **more),

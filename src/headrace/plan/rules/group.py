@@ -245,7 +245,9 @@ def _apply(rule: Rule, step: Step) -> Step:
 def joined(name: str, match: Match, step: Step, by_reference: AbstractSet[int] = NOTHING) -> Instr:
     """The instruction of a group.  by_reference: references that it takes as such, whoever wants them in it."""
     place, references = step.facts.place, step.values.references
-    members = sorted(match.members, key=place.__getitem__)
+    members = list(match.members)
+    if name != FUSED:  # whose members stand in order, and some of them for others
+        members.sort(key=place.__getitem__)
     root = members[-1]
     stands = root if match.place is None else match.place
     made = {value for member in members for value in member.outputs}

@@ -114,6 +114,13 @@ class Device(ABC):
         """
         raise NotImplementedError
 
+    def program(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of (namespace, lists of arrays…) that gives lists of arrays, compiled.
+
+        What comes back takes arrays of the device, and the host's, which are put there.
+        """
+        raise NotImplementedError
+
     def copied(self, value: Any) -> Any:
         """Another array of the device that holds what one does."""
         raise NotImplementedError

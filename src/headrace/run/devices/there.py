@@ -46,6 +46,13 @@ def on(device: Device, value: Any) -> Any:
     return device.put(here(value))
 
 
+def zeros_like(value: There) -> There:
+    """Zeros where it is."""
+    device = value.device
+    made = device.bound(lambda array: device.xp.zeros_like(array))(value.value)
+    return There(device, made, value.dtype)
+
+
 MOST_ROWS: Final = 1024
 """Rows that are made of an array, or an array of, where they are; more go by way of the host."""
 

@@ -195,6 +195,16 @@ class Gpu(Device):
 
         return run
 
+    def program(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """See `Device`."""
+        made = self._jax.jit(lambda *given: function(self.xp, *given))
+
+        def run(*given: Any) -> Any:
+            with self._here():
+                return self._guarded(made, *given)
+
+        return run
+
     def _may_be_written_over(self) -> bool:
         """Whether XLA may write over arrays that are replaced: older ones warn that they cannot on processors."""
         return not self._stands_in or self._jax.__version_info__ >= (0, 5)
@@ -267,7 +277,7 @@ def _got(value: Any) -> Any:
     with _with_64_bits():
         copy = jax.block_until_ready(jax.device_put(value, host))
     memory = (ctypes.c_char * copy.nbytes).from_address(copy.unsafe_buffer_pointer())
-    memory.owner = copy  # type: ignore[attr-defined]  # which nobody else has, and who has the result keeps
+    memory.owner = copy  # which nobody else has, and who has the result keeps
     return np.ndarray(copy.shape, copy.dtype, memory)
 
 
@@ -343,5 +353,20 @@ def updating(function: Callable[..., Any]) -> Updating:
         with _with_64_bits(), jax.default_device(device):
             after, found, holds = program(list(replaced), list(others))
         return [*map(np.asarray, after)], [*map(np.asarray, found)], holds
+
+    return run
+
+
+def program(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `compiled`, see `Device.program`: of NumPy's arrays, and of those that it gives."""
+    import jax
+    import jax.numpy
+
+    device = jax.devices("cpu")[0]
+    made = jax.jit(lambda *given: function(jax.numpy, *given))
+
+    def run(*given: Any) -> Any:
+        with _with_64_bits(), jax.default_device(device):
+            return made(*given)
 
     return run

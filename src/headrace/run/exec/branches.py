@@ -84,7 +84,7 @@ def required(conditions: Conditions, name: str) -> Kernel:
     return check
 
 
-def _several(registers: Sequence[int]) -> Pick:
+def several(registers: Sequence[int]) -> Pick:
     """The values of `registers`, as a sequence."""
     if len(registers) == 1:
         (one,) = registers
@@ -112,7 +112,7 @@ class Loop:
 
     def kernel(self) -> Kernel:
         """The loop as one kernel."""
-        start, following = _several(self.starts), _several(self.nexts)
+        start, following = several(self.starts), several(self.nexts)
         first, end, pred = self.first, self.first + len(self.starts), self.pred
         head, body, tail, node = self.head, self.body, self.tail, self.node
         sums = self.sums

@@ -35,8 +35,8 @@ class FusedKernel:
     device: where the arrays are.  told: which values it takes as `told`, a list of numbers of the host's: for others it
     is compiled anew.
 
-    fell_back: how often it was not ready, or what it requires did not hold.  on_hopeless: called when it keeps meeting
-    other shapes.
+    fell_back: how often it was not ready, or what it requires did not hold.  failed: it cannot be compiled.
+    on_hopeless: called when it keeps meeting other shapes.
     """
 
     def __init__(
@@ -50,19 +50,22 @@ class FusedKernel:
         self._told = tuple(told)
         self._forms: dict[Any, Callable[..., Any] | None] = {}
         self.fell_back = 0
-        self._compiling: set[Any] = set()  # shapes
+        self._compiling: set[Any] = set()  # what for
+        self.failed = False
         self.on_hopeless: Callable[[], object] = lambda: None
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
         """Its results, which nobody may change; None: it is to be done node by node."""
-        if compiler.forked:
-            self.on_hopeless()
-            found = None
-        else:
-            found = self._run(values)
+        found = None if self._forked() else self._run(values)
         if found is None:
             self.fell_back += 1
         return found
+
+    def _forked(self) -> bool:
+        """Whether what is compiled is another process's, for good."""
+        if compiler.forked:
+            self.on_hopeless()
+        return compiler.forked
 
     def _run(self, values: Sequence[Any]) -> list[Any] | None:
         told = [values[place] for place in self._told]
@@ -76,6 +79,14 @@ class FusedKernel:
     ) -> Callable[..., Any] | None:
         """What is compiled for such shapes and numbers; None if it is not yet, or never will be."""
         like = (shapes, *[each.tobytes() for each in told]) if told else shapes
+        return self._form_for(
+            like, lambda: [(tuple(value.shape), value.dtype) for value in values], told
+        )
+
+    def _form_for(
+        self, like: Any, likes: Callable[[], Any], told: Sequence[Any] = ()
+    ) -> Callable[..., Any] | None:
+        """As `_ready`.  like: what tells forms apart; likes: what is given, without the values."""
         form = self._forms.get(like)
         if form is None:
             if self.hopeless:
@@ -83,8 +94,8 @@ class FusedKernel:
             elif like not in self._forms:
                 self._forms[like] = None
                 self._compiling.add(like)
-                likes = [(tuple(value.shape), value.dtype) for value in values]
-                compiler.submit(lambda: self._compile(like, likes, told))
+                given = likes()
+                compiler.submit(lambda: self._compile(like, given, told))
         return form
 
     @property
@@ -97,7 +108,7 @@ class FusedKernel:
         """Whether it keeps meeting other shapes."""
         return len(self._forms) >= MOST_FORMS
 
-    def _compile(self, like: Any, likes: Sequence[Like], told: Sequence[Any]) -> None:
+    def _compile(self, like: Any, likes: Any, told: Sequence[Any]) -> None:
         try:
             form = self._made(likes, told)
         except Exception as error:  # of tracing, or of XLA's: the nodes run one by one
@@ -106,6 +117,7 @@ class FusedKernel:
             logging.getLogger("headrace").info(
                 "a group of nodes is not compiled: %s: %s", type(error).__name__, error
             )
+            self.failed = not any(each is not None for each in self._forms.values())
         else:
             self._forms[like] = form
         finally:

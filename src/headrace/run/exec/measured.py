@@ -1,4 +1,4 @@
-"""What was measured of steps, kept on this machine: whether the compiled form of each was the quicker one.
+"""What was measured of steps, kept on this machine: which form of each was the quickest one.
 
 A folder for each kind of machine (processors, how many, versions), in it a file for each step: its name says which, its
 content which form.  A file is written under another name and then renamed, so that processes may write at once, and
@@ -22,7 +22,7 @@ from headrace.run.exec.worker_pool import processors
 SETTING: Final = "HEADRACE_MEASURED"
 MOST: Final = 4096
 _OF_USE_S: Final = 30 * 86400.0
-_COMPILED, _PLAIN = b"compiled\n", b"plain\n"
+_LONGEST: Final = 32  # names of forms
 
 
 class Measured:
@@ -31,17 +31,20 @@ class Measured:
     def __init__(self, identity: Callable[[], str]) -> None:
         self._identity = identity
 
-    def recall(self, shapes: Sequence[Any]) -> bool | None:
-        """Whether its compiled form was the quicker one with arguments of such shapes; None: nobody knows."""
+    def recall(self, shapes: Sequence[Any]) -> str | None:
+        """The name of its quickest form with arguments of such shapes; None: nobody knows."""
         try:
             path = self._path(shapes)
             if path is None or time.time() - path.stat().st_mtime > _OF_USE_S:
                 return None
-            return {_COMPILED: True, _PLAIN: False}.get(path.read_bytes())
-        except OSError:
+            found = path.read_bytes()
+            if not found.endswith(b"\n") or len(found) > _LONGEST:
+                return None
+            return found.decode("ascii").strip()
+        except (OSError, UnicodeDecodeError):
             return None
 
-    def note(self, shapes: Sequence[Any], compiled: bool) -> None:
+    def note(self, shapes: Sequence[Any], form: str) -> None:
         """Remember it."""
         try:
             path = self._path(shapes)
@@ -49,7 +52,7 @@ class Measured:
                 return
             path.parent.mkdir(0o700, parents=True, exist_ok=True)
             other = path.with_name(f".{path.name}.{os.getpid()}")
-            other.write_bytes(_COMPILED if compiled else _PLAIN)
+            other.write_bytes(f"{form}\n".encode("ascii"))
             other.replace(path)
             _bound(path.parent)
         except OSError:  # no home, or one that cannot be written

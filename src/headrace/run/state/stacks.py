@@ -5,11 +5,12 @@ Called by: ops.flow.stacks.  Threads: the one that runs the step.  Ends by: clos
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.base import dtypes, errors
 from headrace.run.state.resources import Resource
+from headrace.run.state.rows import cut
 from headrace.run.uninterrupted import changes
 
 
@@ -44,7 +45,27 @@ class Stack(Resource):
             raise errors.invalid_argument(
                 f"stack {self.name!r} is empty, and there is nothing to pop"
             )
-        return self._values.pop()
+        return cut(self._values.pop())
+
+    # -- all at once (`run.state.cells`) -------------------------------------------------------------------------------
+
+    @property
+    def limit(self) -> int:
+        """How many there may be; negative: any number."""
+        return self._limit
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it refuses values."""
+        return self._closed
+
+    def contents(self) -> Sequence[Any]:
+        """The values, the first one first."""
+        return self._values
+
+    def become(self, values: Sequence[Any]) -> None:
+        """Hold these."""
+        self._values[:] = values
 
     def _gone(self) -> errors.OpError:
         return errors.invalid_argument(f"stack {self.name!r} has already been closed")

@@ -8,8 +8,8 @@ Source: TF 1.15 core/kernels/tensor_array.h, for behaviour.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,11 +17,16 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
 from headrace.run.state.resources import Resource
+from headrace.run.state.rows import cut, whole_of
 from headrace.run.uninterrupted import changes
 
 Array = np.ndarray[Any, Any]
 
-_EMPTY, _WRITTEN, _READ, _CLEARED = range(4)
+EMPTY: Final = 0
+WRITTEN: Final = 1
+READ: Final = 2
+CLEARED: Final = 3
+"""What was done to an element last."""
 
 
 @changes
@@ -45,7 +50,7 @@ class TensorArray(Resource):
         self.dtype = dtype
         self.shape = shape
         self._values: list[Any] = [None] * size
-        self._states = [_EMPTY] * size
+        self._states = [EMPTY] * size
         self._shapes: list[Shape] = [None] * size  # of what was written, or, in a gradient, will be
         self._dynamic = dynamic_size
         self._clears = clear_after_read
@@ -85,7 +90,7 @@ class TensorArray(Resource):
                 )
             missing = index + 1 - len(self._values)
             self._values.extend([None] * missing)
-            self._states.extend([_EMPTY] * missing)
+            self._states.extend([EMPTY] * missing)
             self._shapes.extend([None] * missing)
         if value.shape != self.shape and not shape_rules.compatible(self.shape, value.shape):
             raise self._bad(
@@ -94,28 +99,28 @@ class TensorArray(Resource):
                 f"and the elements have shape {shape_rules.text(self.shape)}; infer_shape=False lets them differ"
             )
         state = self._states[index]
-        if state in (_READ, _CLEARED):
+        if state in (READ, CLEARED):
             raise self._bad(
                 f"Could not write to TensorArray index {index} because it has already been read"
             )
-        if state == _WRITTEN:
+        if state == WRITTEN:
             if not self._adds_up:
                 raise self._bad(
                     f"Could not write to TensorArray index {index} because it has already been written to"
                 )
-            held = self._values[index]
+            held = cut(self._values[index])
             if held.shape != value.shape:
                 raise self._bad(
                     f"Could not aggregate to TensorArray index {index}: a value of shape {list(value.shape)} "
                     "does not add "
                     f"up with what is there, of shape {list(held.shape)}"
                 )
-            self._values[index] = held + value
+            self._values[index] = held + cut(value)
             return
         if self._identical and not shape_rules.is_fully_defined(self.shape):
             self.shape = value.shape
         self._values[index] = value
-        self._states[index] = _WRITTEN
+        self._states[index] = WRITTEN
         self._shapes[index] = value.shape
 
     def read(self, index: int) -> Any:
@@ -138,20 +143,33 @@ class TensorArray(Resource):
                 f"{self.name!r}"
             )
         state = self._states[index]
-        if state == _CLEARED:
+        if state == CLEARED:
             raise self._bad(
                 f"Could not read index {index} twice because it was cleared after a previous read "
                 "(perhaps try setting clear_after_read = false?)"
             )
-        if state == _EMPTY:
+        if state == EMPTY:
             self._values[index] = self._unwritten(index)
-        value = self._values[index]
+        value = cut(self._values[index])
+        self._has_read(index)
+        return value
+
+    def _has_read(self, index: int) -> None:
         if self._clears:
             self._values[index] = None
-            self._states[index] = _CLEARED
+            self._states[index] = CLEARED
         else:
-            self._states[index] = _READ
-        return value
+            self._states[index] = READ
+
+    def read_whole(self, indices: Sequence[int]) -> Any:
+        """As `read_all`: the array [n, …] whose rows the elements are; None if they are not, or others are wanted."""
+        self._check_open()
+        whole, count = whole_of(self._values), len(self._values)
+        if whole is None or whole.shape[0] != count or list(indices) != list(range(count)):
+            return None
+        for index in indices:
+            self._has_read(index)
+        return whole
 
     def _unwritten(self, index: int) -> Any:
         shape = self.shape if self._shapes[index] is None else self._shapes[index]
@@ -164,6 +182,58 @@ class TensorArray(Resource):
         if self.dtype.np.hasobject:
             raise self._bad(f"{missing}, and {self.dtype.name} has no zero")
         return np.zeros(shape, self.dtype.np)
+
+    # -- all at once (`run.state.cells`) -------------------------------------------------------------------------------
+
+    @property
+    def clears(self) -> bool:
+        """Whether what is read is gone."""
+        return self._clears
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether writes to one index are summed."""
+        return self._adds_up
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it refuses to be used."""
+        return self._closed
+
+    def contents(self) -> Sequence[Any]:
+        """The elements; None for those that are not there."""
+        return self._values
+
+    def marks(self) -> Sequence[int]:
+        """What was done to each."""
+        return self._states
+
+    def shapes_written(self) -> Iterator[Shape]:
+        """Shapes of elements that were written, whether or not they are still there."""
+        for state, shape in zip(self._states, self._shapes, strict=True):
+            if state != EMPTY and shape is not None:
+                yield shape
+
+    def shapes_unwritten(self) -> Iterator[Shape]:
+        """Shapes of zeros that reads of the others give, as far as they are known."""
+        for state, shape in zip(self._states, self._shapes, strict=True):
+            if state == EMPTY:
+                yield self.shape if shape is None else shape
+
+    def become(self, values: Sequence[Any], marks: Sequence[int]) -> None:
+        """Hold these elements, to which that was done."""
+        missing = len(values) - len(self._values)
+        self._shapes.extend([None] * missing)
+        for index, (value, mark) in enumerate(zip(values, marks, strict=True)):
+            if mark != EMPTY:
+                self._shapes[index] = value.shape
+                if self._identical and not shape_rules.is_fully_defined(self.shape):
+                    self.shape = value.shape
+        self._values = [
+            None if mark in (EMPTY, CLEARED) else value
+            for value, mark in zip(values, marks, strict=True)
+        ]
+        self._states = list(marks)
 
     def gradient(self, source: str, prepend: tuple[int, ...] = ()) -> TensorArray:
         """The array of gradients that `source`, a call of tf.gradients, keeps; from now on the size is fixed.

@@ -28,6 +28,7 @@ from headrace.codec import protos as pb
 from headrace.codec import varints
 from headrace.codec.fields import parse
 from headrace.codec.tensors import decode_all, encode, shape_from_proto, shape_to_proto, value_dtype
+from headrace.run.devices.there import There, here, zeros_like
 from headrace.run.state import variants
 from headrace.run.state.variants import Variant, arriving
 
@@ -230,7 +231,7 @@ class TensorList(Variant):
             if item is None:
                 unset.append(index)
             else:
-                encode(item, self.element_dtype, message.tensors.add())
+                encode(here(item), self.element_dtype, message.tensors.add())
         numbers = (
             len(unset),
             *unset,
@@ -286,6 +287,8 @@ def _joined(values: list[Any], unset: list[int], kind: DType) -> list[Any]:
 
 def zeros_of(kind: DType, shape: Any, like: Any = None) -> Any:
     """An element of zeros (empty strings) of a dtype; `like`, for kinds of their own, says zero of what."""
+    if like.__class__ is There:
+        return zeros_like(like)
     if kind.np.kind != "O":
         return np.zeros(shape, kind.np)
     if like is not None and variants.has_variants(like):

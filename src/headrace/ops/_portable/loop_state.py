@@ -1,0 +1,285 @@
+"""What loops keep, while a program of XLA's is made of them: TensorArrays, stacks and lists of tensors as `Cells`.
+
+A kernel of a store is a function of (xp, how it is kept, its cells, the node's other inputs…) that gives the next cells
+and the outputs; one of a list is a function of (xp, inputs…) among which lists are cells.  What the host's kernels
+would refuse is required (`table.require`): where it does not hold the loop runs node by node, which says what is wrong.
+Called by: plan.loop_tracing.  Threads: any.
+Source: run.state.tensor_arrays, run.state.stacks, run.state.tensor_lists, for what holds of each
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+
+from headrace.ops._portable.table import check, require
+from headrace.run.state.cells import Cells, Kept
+from headrace.run.state.tensor_arrays import CLEARED, EMPTY, READ, WRITTEN
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STORES: Final[dict[str, Callable[..., tuple[Cells, list[Any]]]]] = {}
+LISTS: Final[dict[str, Callable[..., list[Any]]]] = {}
+GROWING: Final = frozenset(("TensorListPushBack", "TensorListPopBack"))
+"""Ops whose lists do not keep their length."""
+POPS: Final = "StackPopV2"
+POPS_OF_LIST: Final = "TensorListPopBack"
+"""Which give what is known where all that was pushed is alike."""
+TELLS: Final = frozenset(("TensorListElementShape", "TensorListLength"))
+"""Ops that give what is known of a list."""
+GRADIENT: Final = "TensorArrayGradV3"
+"""Which stands for another store."""
+_OUT_OF_TURN: Final = "not as its elements were written and read"
+
+
+def _store(name: str) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        STORES[name] = function
+        return function
+
+    return decorate
+
+
+def _list(*names: str) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for name in names:
+            LISTS[name] = function
+        return function
+
+    return decorate
+
+
+def _at(rows: Any, index: Any) -> Any:
+    from jax import lax
+
+    return lax.dynamic_index_in_dim(rows, index, 0, keepdims=False)
+
+
+def _with(rows: Any, index: Any, value: Any) -> Any:
+    from jax import lax
+
+    return lax.dynamic_update_index_in_dim(rows, value, index, 0)
+
+
+def _index(xp: Any, index: Any) -> Any:
+    check(index.ndim == 0)
+    return xp.asarray(index, dtype=xp.int32)
+
+
+def _check_fits(cells: Cells, value: Any) -> None:
+    check(value.shape == cells.values.shape[1:] and value.dtype == cells.values.dtype)
+
+
+def _within(xp: Any, index: Any, length: Any) -> Any:
+    return xp.logical_and(index >= 0, index < length)
+
+
+# -- TensorArrays -----------------------------------------------------------------------------------------------------
+
+
+@_store("TensorArrayWriteV3")
+def _write(
+    xp: Any, how: Kept, cells: Cells, index: Any, value: Any, flow: Any
+) -> tuple[Cells, list[Any]]:
+    _check_fits(cells, value)
+    at = _index(xp, index)
+    mark, room = _at(cells.marks, at), cells.values.shape[0]
+    free = mark == EMPTY
+    if how.adds_up:
+        again = mark == WRITTEN
+        value = xp.where(again, _at(cells.values, at) + value, value)
+        free = xp.logical_or(free, again)
+    require(xp, xp.logical_and(_within(xp, at, room), free), _OUT_OF_TURN)
+    marks = _with(cells.marks, at, xp.asarray(WRITTEN, dtype=xp.int8))
+    length = xp.maximum(cells.length, at + 1) if how.grows else cells.length
+    return Cells(_with(cells.values, at, value), marks, length), [flow]
+
+
+@_store("TensorArrayReadV3")
+def _read(xp: Any, how: Kept, cells: Cells, index: Any, flow: Any) -> tuple[Cells, list[Any]]:
+    at = _index(xp, index)
+    mark = _at(cells.marks, at)
+    there = mark != CLEARED
+    if not how.zeros:
+        there = xp.logical_and(there, mark != EMPTY)
+    require(xp, xp.logical_and(_within(xp, at, cells.length), there), _OUT_OF_TURN)
+    after = xp.asarray(CLEARED if how.clears else READ, dtype=xp.int8)
+    return cells._replace(marks=_with(cells.marks, at, after)), [_at(cells.values, at)]
+
+
+@_store("TensorArraySizeV3")
+def _size(xp: Any, how: Kept, cells: Cells, flow: Any) -> tuple[Cells, list[Any]]:
+    return cells, [cells.length if how.grows else np.int32(how.room)]
+
+
+# -- whole numbers, of which loops count ------------------------------------------------------------------------------
+
+
+def _divided(function: str) -> Callable[..., list[Any]]:
+    def kernel(xp: Any, x: Any, y: Any) -> list[Any]:
+        require(xp, y != 0, "division by zero")
+        return [getattr(xp, function)(x, y)]
+
+    return kernel
+
+
+COUNTS: Final = {"FloorMod": _divided("remainder"), "FloorDiv": _divided("floor_divide")}
+"""Functions of (xp, inputs…) of ops whose array kernels are for floating point numbers alone."""
+
+
+# -- stacks -----------------------------------------------------------------------------------------------------------
+
+
+@_store("StackPushV2")
+def _push(xp: Any, how: Kept, cells: Cells, elem: Any) -> tuple[Cells, list[Any]]:
+    after, _ = _pushed(xp, cells, elem)
+    return after, [elem]
+
+
+@_store("StackPopV2")
+def _pop(xp: Any, how: Kept, cells: Cells) -> tuple[Cells, list[Any]]:
+    after, value = _popped(xp, cells)
+    return after, [value if how.element is None else how.element]
+
+
+def _pushed(xp: Any, cells: Cells, value: Any) -> tuple[Cells, Any]:
+    _check_fits(cells, value)
+    length = cells.length
+    require(xp, length < cells.values.shape[0], "there is no room")
+    marks = None if cells.marks is None else _with(cells.marks, length, xp.asarray(True))
+    return Cells(_with(cells.values, length, value), marks, length + 1), value
+
+
+def _popped(xp: Any, cells: Cells) -> tuple[Cells, Any]:
+    last = cells.length - 1
+    require(xp, last >= 0, "there is nothing to pop")
+    return cells._replace(length=last), _at(cells.values, last)
+
+
+# -- lists of tensors -------------------------------------------------------------------------------------------------
+
+
+class Few(NamedTuple):
+    """A list that keeps its length, of zeros but for an element or none: (its index, the element).
+
+    shape: of all; sizes of elements that nobody knows yet are negative.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    element: tuple[Any, ...]
+
+    def cells(self, xp: Any) -> Cells:
+        """As any other list."""
+        check(min(self.shape) >= 0)
+        marks = xp.zeros(self.shape[0], dtype=xp.bool)
+        values = xp.zeros(self.shape, dtype=self.dtype)
+        if self.element:
+            values, marks = (
+                _with(values, *self.element),
+                _with(marks, self.element[0], xp.asarray(True)),
+            )
+        return Cells(values, marks, None)
+
+
+def _cells(xp: Any, items: Any) -> Cells:
+    return items.cells(xp) if isinstance(items, Few) else items
+
+
+@_list("TensorListPushBack")
+def _push_back(xp: Any, cells: Cells, tensor: Any) -> list[Any]:
+    return [_pushed(xp, cells, xp.asarray(tensor))[0]]
+
+
+@_list("TensorListPopBack")
+def _pop_back(xp: Any, cells: Cells, element_shape: Any) -> list[Any]:
+    rest, value = _popped(xp, cells)
+    require(xp, _at(cells.marks, rest.length), "it was never set")
+    return [rest._replace(marks=_with(cells.marks, rest.length, xp.asarray(False))), value]
+
+
+def _length(cells: Any) -> Any:
+    if isinstance(cells, Few):
+        return cells.shape[0]
+    return cells.values.shape[0] if cells.length is None else cells.length
+
+
+@_list("TensorListGetItem")
+def _get_item(xp: Any, items: Any, index: Any, element_shape: Any) -> list[Any]:
+    cells = _cells(xp, items)
+    at = _index(xp, index)
+    require(xp, _within(xp, at, _length(cells)), _OUT_OF_TURN)
+    return [_at(cells.values, at)]
+
+
+@_list("TensorListSetItem")
+def _set_item(
+    xp: Any, items: Any, index: Any, item: Any, *, resize_if_index_out_of_bounds: bool
+) -> list[Any]:
+    at, item = _index(xp, index), xp.asarray(item)
+    if isinstance(items, Few) and not items.element:
+        known = items.shape[1:]
+        check(len(known) == item.ndim and item.dtype == items.dtype)
+        check(all(size < 0 or size == of for size, of in zip(known, item.shape, strict=True)))
+        require(xp, _within(xp, at, items.shape[0]), _OUT_OF_TURN)
+        return [Few((items.shape[0], *item.shape), items.dtype, (at, item))]
+    cells = _cells(xp, items)
+    _check_fits(cells, item)
+    length = cells.length
+    grows = resize_if_index_out_of_bounds and length is not None
+    require(xp, _within(xp, at, cells.values.shape[0] if grows else _length(cells)), _OUT_OF_TURN)
+    marks = _with(cells.marks, at, xp.asarray(True))
+    if grows:
+        length = xp.maximum(length, at + 1)
+    return [Cells(_with(cells.values, at, item), marks, length)]
+
+
+@_list("TensorListLength")
+def _length_of(xp: Any, cells: Any) -> list[Any]:
+    found = _length(cells)
+    return [np.int32(found) if isinstance(found, int) else found]
+
+
+@_list("TensorListElementShape")
+def _element_shape(xp: Any, items: Any, *, shape_type: Any) -> list[Any]:
+    shape = items.shape if isinstance(items, Few) else items.values.shape
+    return [np.array(shape[1:], shape_type.np)]
+
+
+@_list("TensorListReserve")
+def _reserve(xp: Any, shape: Any, count: Any, *, element_dtype: Any) -> list[Any]:
+    check(
+        isinstance(shape, np.ndarray)
+        and shape.ndim == 1
+        and isinstance(count, np.generic | np.ndarray)
+    )
+    sizes = (int(count), *shape.tolist())
+    check(sizes[0] >= 0)
+    return [Few(sizes, element_dtype.np, ())]
+
+
+@_list("AddN")
+def _sum(xp: Any, *lists: Any) -> list[Any]:
+    first, *others = sorted(lists, key=lambda each: isinstance(each, Few))
+    first = _cells(xp, first)
+    for each in others:
+        if isinstance(each, Few) and each.element:
+            check(each.shape == first.values.shape and first.length is None)
+            at, value = each.element
+            marks = _with(first.marks, at, xp.asarray(True))
+            first = Cells(_with(first.values, at, _at(first.values, at) + value), marks, None)
+            continue
+        each = _cells(xp, each)
+        check(first.length is None and each.length is None)
+        check(first.values.shape == each.values.shape)
+        first = Cells(first.values + each.values, xp.logical_or(first.marks, each.marks), None)
+    return [first]
+
+
+@_list("ZerosLike")
+def _zeros_like(xp: Any, items: Any) -> list[Any]:
+    cells = _cells(xp, items)
+    marks = xp.ones_like(cells.marks)
+    return [Cells(xp.zeros_like(cells.values), marks, cells.length)]

@@ -1,0 +1,390 @@
+"""Whole loops: a loop of nodes that compute becomes one program of XLA's, with the branches and loops inside.
+
+So does one that reads variables, and keeps things in TensorArrays, on stacks or in lists of tensors; not one that draws
+random numbers, changes variables, waits, or computes on two devices.  What is wanted in the host's memory (shapes,
+axes) has to follow from shapes and from what is outside the loop: that is a constant of the program.  The loop stays in
+the step as it is, for when the program is not ready or does not hold (`run.exec.whole_loops`); whether that pays is
+measured, as it is of other groups (`run.exec.tuning`).
+Called by: plan.passes, plan.compile, plan.emit.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from headrace.base import dtypes
+from headrace.base.traits import IDENTITY, MAY_WAIT, OF_SHAPE
+from headrace.graph.graph import Operation
+from headrace.ops._portable.loop_state import (
+    COUNTS,
+    GRADIENT,
+    GROWING,
+    LISTS,
+    POPS,
+    POPS_OF_LIST,
+    STORES,
+    TELLS,
+)
+from headrace.ops._portable.table import READ, ArrayKernel, StateKernel
+from headrace.plan.devices import kernel_of
+from headrace.plan.ir import BRANCH, DECIDE, LOOP, NODE, Instr, Step, instrs
+from headrace.plan.loop_tracing import Slot, Traced, changing, program
+from headrace.plan.nesting import Loop, Select, closed
+from headrace.run.devices.device import HOST, NUMBERS, Device
+from headrace.run.exec import branches
+from headrace.run.exec.whole_loops import LoopProgram, Taken
+
+_RESIZES = "resize_if_index_out_of_bounds"
+
+
+class Whole(NamedTuple):
+    """What a loop has that is one program (`nesting.Loop.whole`).
+
+    given: what it takes beside the starts of its variables.  rest: see `run.exec.whole_loops.kernel`.  there: which
+    variables are on the device.
+    """
+
+    program: LoopProgram
+    given: Sequence[int]
+    rest: bool
+    there: Sequence[bool]
+
+
+class _Refused(Exception):
+    """The loop is none."""
+
+
+def compile_loops(step: Step) -> Step:
+    """The pass: loops that are one program have one, the outermost that can be."""
+    return _within(step)
+
+
+def programs(step: Step) -> dict[Operation, LoopProgram]:
+    """Those of a step, by the node that stands for their loop."""
+    return {
+        each.op: each.detail.whole.program
+        for each in instrs(step.code)
+        if each.what == LOOP and each.detail.whole is not None
+    }
+
+
+def _within(step: Step) -> Step:
+    code = []
+    for instr in step.code:
+        if instr.what == LOOP and instr.op not in step.request.without:
+            try:
+                instr = _Deciding(instr, step).done()
+            except _Refused:
+                instr = _inside(instr)
+        elif instr.what in (BRANCH, LOOP):
+            instr = _inside(instr)
+        code.append(instr)
+    return step.with_code(code)
+
+
+def _inside(instr: Instr) -> Instr:
+    return closed(instr.changed(body=tuple(map(_within, instr.body))))
+
+
+class _Deciding:
+    """reads, makes: values of the loop.  known: values that are to be known when the program is made."""
+
+    def __init__(self, loop: Instr, step: Step) -> None:
+        self._loop, self._step, self._values = loop, step, step.values
+        self._detail: Loop = loop.detail
+        self._makers: dict[int, Instr] = {}
+        self._starts: dict[int, int] = {}  # of variables that stay what they are
+        self._changing: set[int] = set()
+        self._handles: dict[int, Slot] = {}
+        self._reads: dict[int, None] = {}
+        self._known: dict[int, None] = {}
+        self._alike: set[int] = set()  # stacks whose elements are to be known
+        self._told: dict[int, int] = {}  # of what is popped from lists and to be known, the list
+        self._same: dict[int, int] = {}  # of lists
+        self._growing: set[int] = set()
+        self._device: Device = HOST
+        self._computes = False
+
+    def done(self) -> Instr:
+        """The loop with its program.  Raises _Refused."""
+        loop, detail = self._loop, self._detail
+        self._collect(loop)
+        for instr in instrs([loop]):
+            self._look(instr)
+        if not self._computes:
+            raise _Refused
+        outside = [value for value in self._read_outside() if value not in self._values.constants]
+        known = [value for value in outside if value in self._known]
+        slots = list(dict.fromkeys(self._handles.values()))
+        roots = {root for root, _ in slots}
+        rest = [value for value in outside if value not in roots and value not in self._known]
+        self._check_given(rest)
+        values = [*detail.starts, *outside]
+        place = {value: at for at, value in enumerate(outside, len(detail.starts))}
+        told, numbers = self._told_places()
+        traced = Traced(
+            _copied(loop), rest, known, self._handles, slots, numbers, {**self._values.constants}
+        )
+        more = self._has_more()
+        taken = Taken(
+            changing(detail),
+            [place[value] for value in rest],
+            [place[value] for value in known],
+            [(place[root], sources) for root, sources in slots],
+            frozenset(
+                [
+                    at
+                    for at, each in enumerate(detail.variables)
+                    if self._root(each) in self._growing_roots()
+                ]
+            ),
+            frozenset([slots.index(self._handles[value]) for value in self._alike]),
+            told,
+            [more or self._is_wanted(variable) for variable in detail.variables],
+            [self._dtype(value) for value in values],
+        )
+        whole = Whole(
+            LoopProgram(partial(program, traced), taken, self._device),
+            outside,
+            more,
+            [False] * len(detail.variables),
+        )
+        return closed(loop.changed(detail=detail._replace(whole=whole)))
+
+    def _collect(self, loop: Instr) -> None:
+        for instr in instrs([loop]):
+            if instr.what == LOOP:
+                inner: Loop = instr.detail
+                for variable, start, following in zip(
+                    inner.variables, inner.starts, inner.nexts, strict=True
+                ):
+                    if following == variable:
+                        self._starts[variable] = start
+                    else:
+                        self._changing.add(variable)
+                    if self._is_list(variable):
+                        self._join(variable, start, following)
+            elif instr.what != BRANCH:
+                for value in instr.outputs:
+                    self._makers[value] = instr
+
+    def _read_outside(self) -> list[int]:
+        """Values that the loop takes beside its variables' starts, or of variables that stay what they are."""
+        found = dict.fromkeys(self._reads)
+        own = {*self._makers, *self._changing, *self._starts}
+        resolved = dict.fromkeys(self._outer(value) for value in found)
+        return [value for value in resolved if value not in own]
+
+    def _outer(self, value: int) -> int:
+        while value in self._starts:
+            value = self._starts[value]
+        return value
+
+    def _has_more(self) -> bool:
+        """Whether others want what the head or the tail gives."""
+        head, _, tail = self._loop.body
+        made = {value for each in head.code for value in each.outputs}
+        return bool(tail.code) or any(map(self._is_wanted, made))
+
+    def _is_wanted(self, value: int) -> bool:
+        """Whether anything but the loop wants a value."""
+        facts = self._step.facts
+        return value in facts.results or any(each is not self._loop for each in facts.uses(value))
+
+    def _told_places(self) -> tuple[list[int], dict[int, int]]:
+        """Places of variables that are lists whose elements are to be known; of each such element, which of these."""
+        roots = {self._root(each): at for at, each in enumerate(self._detail.variables)}
+        found: dict[int, int] = {}
+        numbers = {}
+        for value, items in self._told.items():
+            place = roots.get(self._root(items))
+            if place is None:
+                raise _Refused
+            numbers[value] = found.setdefault(place, len(found))
+        return list(found), numbers
+
+    # -- each instruction -----------------------------------------------------------------------------------------
+
+    def _look(self, instr: Instr) -> None:
+        if instr.what == LOOP:
+            inner: Loop = instr.detail
+            self._read(*inner.nexts, inner.pred)
+            if instr is not self._loop:
+                self._read(*inner.starts)
+        elif instr.what == BRANCH:
+            self._read_truths(*[value for value, _ in instr.detail])
+        elif instr.what == DECIDE:
+            if isinstance(instr.detail, Select):
+                self._read_truths(instr.inputs[0])
+                self._read(*instr.inputs[1:])
+                return
+            self._read(*instr.inputs)
+            if instr.kernel is not branches.truth:
+                raise _Refused
+        elif instr.what != NODE or instr.body or instr.kernel is not None or instr.waiter >= 0:
+            raise _Refused
+        else:
+            self._look_at_node(instr)
+
+    def _read(self, *values: int) -> None:
+        self._reads.update(dict.fromkeys(values))
+
+    def _read_truths(self, *values: int) -> None:
+        """What is decided outside is known."""
+        self._read(*values)
+        outside = [value for value in values if value not in self._makers]
+        self._known.update(dict.fromkeys(outside))
+
+    def _look_at_node(self, instr: Instr) -> None:
+        op, spec = instr.op, instr.op.spec
+        if spec is None or spec.kernel is None or MAY_WAIT in op.traits or instr.detail is not None:
+            raise _Refused
+        self._place(op)
+        if op.type in STORES or op.type == GRADIENT:
+            self._look_at_store(instr)
+            return
+        self._read(*instr.inputs)
+        if IDENTITY in op.traits:
+            if self._values.references.isdisjoint(instr.outputs):
+                return
+            raise _Refused
+        if self._is_of_list(op):
+            self._look_at_list(instr)
+            return
+        kernel = kernel_of(op)
+        if isinstance(kernel, StateKernel):
+            if kernel.does != READ:
+                raise _Refused
+        elif not _numeric(op):
+            raise _Refused
+        if OF_SHAPE in op.traits:
+            return
+        if kernel is None and op.type in COUNTS:
+            self._computes = True
+            return
+        if kernel is None:
+            if not spec.foldable or spec.takes_ctx or instr.effects:
+                raise _Refused
+            self._demand(*instr.inputs)
+            return
+        if isinstance(kernel, ArrayKernel):
+            count = len(instr.inputs)
+            self._demand(
+                *[each for at, each in enumerate(instr.inputs) if kernel.on_host(at, count)]
+            )
+            if not self._values.references.isdisjoint(instr.outputs):
+                raise _Refused
+        self._computes = True
+
+    def _place(self, op: Operation) -> None:
+        device = self._step.request.placed.get(op, HOST)
+        if device is HOST:
+            return
+        if not device.compiles or self._device not in (HOST, device):
+            raise _Refused
+        self._device = device
+
+    def _demand(self, *values: int) -> None:
+        """Have them known when the program is made."""
+        for value in values:
+            value = self._outer(value)
+            maker = self._makers.get(value)
+            if value in self._values.constants:
+                continue
+            if value in self._changing:
+                raise _Refused
+            if maker is None:
+                self._known[value] = None
+            elif maker.what != NODE:
+                raise _Refused
+            elif maker.op.type == POPS:
+                self._alike.add(maker.inputs[0])
+            elif maker.op.type == POPS_OF_LIST:
+                self._told[value] = maker.inputs[0]
+            elif OF_SHAPE not in maker.op.traits and maker.op.type not in TELLS:
+                spec = maker.op.spec
+                if spec is None or not spec.foldable or spec.takes_ctx or maker.effects:
+                    raise _Refused
+                self._demand(*maker.inputs)
+
+    def _look_at_store(self, instr: Instr) -> None:
+        handle, *others = instr.inputs
+        self._read(handle, *others)
+        slot = self._handles.get(handle)
+        if slot is None:
+            root = self._outer(handle)
+            if root in self._makers or root in self._changing:
+                raise _Refused
+            slot = root, ()
+        if instr.op.type == GRADIENT:
+            root, sources = slot
+            self._handles[instr.outputs[0]] = root, (*sources, instr.op.attrs["source"])
+            return
+        self._handles[handle] = slot
+        self._computes = True
+
+    # -- lists ----------------------------------------------------------------------------------------------------
+
+    def _is_of_list(self, op: Operation) -> bool:
+        of_list = any(each._dtype is dtypes.variant for each in (*op.inputs, *op.outputs))
+        if of_list and op.type not in LISTS:
+            raise _Refused
+        return of_list
+
+    def _look_at_list(self, instr: Instr) -> None:
+        op = instr.op
+        lists = [value for value in (*instr.inputs, *instr.outputs) if self._is_list(value)]
+        self._join(*lists)
+        if op.type in GROWING or op.attrs.get(_RESIZES, False):
+            self._growing.update(lists)
+        if op.type == "TensorListReserve":
+            self._demand(*instr.inputs)
+        self._computes = True
+
+    def _is_list(self, value: int) -> bool:
+        tensor = self._values.tensors[value]
+        return tensor is not None and tensor._dtype is dtypes.variant
+
+    def _join(self, first: int, *others: int) -> None:
+        for value in others:
+            self._same[self._root(value)] = self._root(first)
+
+    def _root(self, value: int) -> int:
+        while self._same.get(value, value) != value:
+            value = self._same[value]
+        return value
+
+    def _growing_roots(self) -> set[int]:
+        return set(map(self._root, self._growing))
+
+    # -- what is given --------------------------------------------------------------------------------------------
+
+    def _check_given(self, values: Sequence[int]) -> None:
+        for value in (*values, *self._detail.starts):
+            tensor = self._values.tensors[value]
+            if value in self._values.constants:
+                continue
+            if tensor is None or tensor._dtype._base.name not in NUMBERS | {"resource", "variant"}:
+                raise _Refused
+
+    def _dtype(self, value: int) -> Any:
+        tensor = self._values.tensors[value]
+        if tensor is None or tensor._dtype._base.name not in NUMBERS:
+            known = self._values.constants.get(value)
+            return None if known is None else known.dtype
+        return tensor._dtype._base.np
+
+
+def _numeric(op: Operation) -> bool:
+    return all(
+        each._dtype._base.name in NUMBERS or each._dtype is dtypes.resource
+        for each in (*op.inputs, *op.outputs)
+    )
+
+
+def _copied(instr: Instr) -> Instr:
+    """An instruction that later passes do not change, with those inside."""
+    bodies = [body.with_code([_copied(each) for each in body.code]) for body in instr.body]
+    return instr.changed(body=tuple(bodies))

@@ -1,0 +1,361 @@
+"""Whole loops: a loop that is one program of XLA's, compiled for what it is given, beside the loop node by node.
+
+A call of the program makes a bounded number of iterations, as many as take some hundredths of a second, and then the
+step's scope is asked whether it is to go on: so Ctrl-C and deadlines work.  What the loop keeps is put into arrays
+before and taken from them afterwards (`run.state.cells`); until then nothing has changed, so that where the program
+is not ready, or what its nodes require does not hold, the loop runs node by node.  That also says how much room what it
+keeps has to have.
+Called by: plan.whole_loops, plan.emit.  Threads: any; all state of a run is in the registers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.run.devices.device import HOST, Device
+from headrace.run.exec.branches import Loop, several
+from headrace.run.exec.fused import FusedKernel
+from headrace.run.exec.instructions import Kernel, Registers
+from headrace.run.exec.outcome import cause, explain
+from headrace.run.state import cells
+from headrace.run.state.cells import Cells, Kept, Seen, Store
+from headrace.run.state.on_device import OnDevice
+from headrace.run.state.stacks import Stack
+from headrace.run.state.tensor_arrays import TensorArray
+from headrace.run.state.tensor_lists import TensorList
+from headrace.run.state.variable import State
+
+_FIRST: Final = 256  # iterations of a call
+_SHORT_S: Final = 0.01
+_LONG_S: Final = 0.1
+_MOST: Final = 1 << 40
+_LARGEST_KNOWN: Final = 64  # elements of what is a constant of a program
+_SHAPES_SEEN: Final = 64
+
+
+class Form(NamedTuple):
+    """What a program is made for.  known: values that are constants of it.  kept: of each store; same: the number of
+    the store that each slot stands for.  told: what each element holds of lists that are to be known.
+    """
+
+    known: Sequence[Any]
+    kept: Sequence[Kept]
+    same: Sequence[int]
+    told: Sequence[Any]
+
+
+class _Given(NamedTuple):
+    """What a call of the program takes: the variables that change, the rest, what it keeps."""
+
+    carried: list[Any]
+    rest: list[Any]
+    cells: list[Cells]
+    form: Form
+    stores: list[Store]
+    lists: list[Kept | None]
+
+
+class Taken(NamedTuple):
+    """How a program takes the values of a loop: those that it is given, by place: starts of variables, then others.
+
+    changing: variables that change, by place.  rest, known: values that are given as arrays, and as constants.  slots:
+    (place, whose gradients) of stores.  grows: places of variables that are lists which change their length.  alike:
+    slots whose elements are to be known; told: places of lists of which that is so.  dtypes: of all values that are
+    arrays.  wanted: which variables somebody wants in the end.
+    """
+
+    changing: Sequence[int]
+    rest: Sequence[int]
+    known: Sequence[int]
+    slots: Sequence[tuple[int, tuple[bytes, ...]]]
+    grows: frozenset[int]
+    alike: frozenset[int]
+    told: Sequence[int]
+    wanted: Sequence[bool]
+    dtypes: Sequence[Any]
+
+
+class LoopProgram(FusedKernel):
+    """make: (form) -> a function as `plan.loop_tracing.program` has it."""
+
+    def __init__(
+        self, make: Callable[[Form], Callable[..., Any]], taken: Taken, device: Device
+    ) -> None:
+        super().__init__(make, (), device)
+        self._taken = taken
+        self._per_call = _FIRST
+        self._seen: dict[Any, dict[int, Seen]] = {}  # of slots and lists, by what was given
+
+    def run(self, values: Sequence[Any], scope: Any, there: Sequence[bool]) -> list[Any] | None:
+        """What the variables are in the end; None where the loop is to run node by node, and nothing has changed.
+
+        there: which of them stay on the device.  What nobody wants is what it was before.
+        """
+        found = None
+        try:
+            given = None if self._forked() else self._given_of(values)
+            if given is not None:
+                found = self._finished(given, values, scope, there)
+        except errors.ResourceExhaustedError:  # node by node it may take less, or say which it is
+            pass
+        if found is None:
+            self.fell_back += 1
+        return found
+
+    # -- what is given --------------------------------------------------------------------------------------------
+
+    def _given_of(self, values: Sequence[Any]) -> _Given | None:
+        taken = self._taken
+        stores = self._stores_of(values)
+        known = [np.asarray(values[place]) for place in taken.known]
+        if stores is None or any(each.size > _LARGEST_KNOWN for each in known):
+            return None
+        before = self._seen.get(self._shapes(values), {})
+        unique: dict[int, int] = {}
+        kept, packed, held = list[Kept](), list[Cells](), list[Store]()
+        for at, store in enumerate(stores):
+            if id(store) in unique:
+                continue
+            how = cells.kept(store, before.get(at), False)
+            if how is not None and at in taken.alike:
+                how = cells.with_alike(how, store)
+            found = None if how is None else cells.packed(store, how, self._device)
+            if how is None or found is None:
+                return None
+            unique[id(store)] = len(kept)
+            kept.append(how)
+            packed.append(found)
+            held.append(store)
+        arrays, lists = list[Any](), list[Kept | None]()
+        for place in (*taken.changing, *taken.rest):
+            value = values[place]
+            how = None
+            if isinstance(value, TensorList):
+                how = cells.kept(value, before.get(-1 - place), place in taken.grows)
+                value = None if how is None else cells.packed(value, how, self._device)
+                if value is None:
+                    return None
+            else:
+                value = self._array(value, place)
+            arrays.append(value)
+            lists.append(how)
+        told = [self._element(values[place], before.get(-1 - place)) for place in taken.told]
+        if any(each is None for each in told):
+            return None
+        count = len(taken.changing)
+        same = [unique[id(store)] for store in stores]
+        form = Form(known, kept, same, told)
+        return _Given(arrays[:count], arrays[count:], packed, form, held, lists)
+
+    def _element(self, value: Any, before: Seen | None) -> Any:
+        """What each element of a list holds; None if they are not alike."""
+        how = cells.kept(value, before, True) if isinstance(value, TensorList) else None
+        found = None if how is None else cells.with_alike(how, value)
+        return None if found is None else found.element
+
+    def _array(self, value: Any, place: int) -> Any:
+        """What a variable holds, or another value, as an array that nobody changes."""
+        if isinstance(value, OnDevice) and value.device is self._device:
+            return value.there()
+        if isinstance(value, State):
+            value = value.read()
+        if isinstance(value, (np.ndarray, np.generic, int, float, bool)):
+            return np.asarray(value, self._taken.dtypes[place])
+        return value
+
+    def _stores_of(self, values: Sequence[Any]) -> list[Store] | None:
+        found = list[Store]()
+        for place, sources in self._taken.slots:
+            store = values[place]
+            for source in sources:
+                if not isinstance(store, TensorArray) or store.is_closed:
+                    return None
+                store = store.gradient(source.decode())
+            if not isinstance(store, (TensorArray, Stack)) or store.is_closed:
+                return None
+            found.append(store)
+        return found
+
+    def _shapes(self, values: Sequence[Any]) -> Any:
+        taken = self._taken
+        known = [np.asarray(values[place]).tobytes() for place in taken.known]
+        return tuple(known), tuple(
+            [_shape_of(values[place]) for place in (*taken.changing, *taken.rest)]
+        )
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def _finished(
+        self, given: _Given, values: Sequence[Any], scope: Any, there: Sequence[bool]
+    ) -> list[Any] | None:
+        form = self._form_for(_key(given), lambda: _only_likes(given))
+        if form is None:
+            return None
+        carried, kept = given.carried, given.cells
+        while True:
+            began = time.perf_counter()
+            carried, kept, said = form(np.int64(self._per_call), carried, given.rest, kept)
+            going, holds = np.asarray(said).tolist()
+            if not holds:
+                return None
+            if not going:
+                break
+            took = time.perf_counter() - began
+            if took < _SHORT_S:
+                self._per_call = min(4 * self._per_call, _MOST)
+            elif took > _LONG_S:
+                self._per_call = max(self._per_call // 2, 1)
+            scope.check()
+        ends = self._ends(given, values, carried, there)
+        for store, how, left in zip(given.stores, given.form.kept, kept, strict=True):
+            cells.unpack(store, left, how, self._device)  # type: ignore[arg-type]
+        return ends
+
+    def _ends(
+        self, given: _Given, values: Sequence[Any], carried: Sequence[Any], there: Sequence[bool]
+    ) -> list[Any]:
+        ends = [*values[: len(there)]]
+        for place, value, how in zip(self._taken.changing, carried, given.lists, strict=False):
+            if not self._taken.wanted[place]:
+                continue
+            if how is not None:
+                ends[place] = cells.list_of(value, how, self._device, values[place])
+            elif there[place]:
+                ends[place] = value
+            else:
+                ends[place] = np.asarray(value) if self._device is HOST else self._device.get(value)
+        return ends
+
+    def _compile_for(self, given: _Given) -> Callable[..., Any]:
+        from headrace.run.devices import xla  # where there is JAX
+
+        function = self._function(given.form)
+        program = xla.program if self._device is HOST else self._device.program
+        made = program(function)
+        like = [self._zeros(each) for each in (given.carried, given.rest, given.cells)]
+        made(np.int64(0), *like)
+        return made
+
+    def _made(self, likes: Any, told: Sequence[Any]) -> Callable[..., Any]:
+        """See `FusedKernel`: what is given, of which only shapes and dtypes are looked at."""
+        return self._compile_for(likes)
+
+    def _zeros(self, tree: Any) -> Any:
+        if tree is None:
+            return None
+        if isinstance(tree, Cells):
+            return Cells(*map(self._zeros, tree))
+        if isinstance(tree, list):
+            return [*map(self._zeros, tree)]
+        shape, dtype, is_here = tree
+        found = np.zeros(shape, dtype)
+        return found if is_here else self._device.put(found)
+
+    # -- what is learnt -------------------------------------------------------------------------------------------
+
+    def before(self, values: Sequence[Any]) -> dict[int, Seen]:
+        """What its stores have before the loop runs node by node."""
+        stores = self._stores_of(values) or ()
+        return {at: cells.seen(store) for at, store in enumerate(stores)}
+
+    def after(self, values: Sequence[Any], before: dict[int, Seen], ends: Sequence[Any]) -> None:
+        """Remember what they have had, for what was given."""
+        found = self.before(values)
+        for place in self._taken.changing:
+            if isinstance(values[place], TensorList) and isinstance(ends[place], TensorList):
+                found[-1 - place] = _larger(cells.seen(values[place]), cells.seen(ends[place]))
+        shapes = self._shapes(values)
+        known = self._seen.get(shapes, {})
+        for at, now in found.items():
+            for earlier in (before.get(at), known.get(at)):
+                now = now if earlier is None else _larger(earlier, now)
+            found[at] = now
+        if shapes not in self._seen and len(self._seen) >= _SHAPES_SEEN:
+            self._seen.clear()
+        self._seen[shapes] = found
+
+
+def _larger(one: Seen, other: Seen) -> Seen:
+    """What both have had; the shape of the later one, if it is known."""
+    return Seen(max(one.room, other.room), one.shape if other.shape is None else other.shape)
+
+
+def _shape_of(value: Any) -> Any:
+    if isinstance(value, TensorList):
+        return "list", value.length
+    return tuple(value.held().shape if isinstance(value, State) else np.shape(value))
+
+
+def _key(given: _Given) -> Any:
+    arrays = [
+        None if isinstance(each, Cells) else tuple(np.shape(each))
+        for each in (*given.carried, *given.rest)
+    ]
+    known = [(each.shape, each.tobytes()) for each in (*given.form.known, *given.form.told)]
+    kept = [(*how[:3], np.dtype(how.dtype).str, *how[4:]) for how in (*given.form.kept,)]
+    lists = [None if how is None else (how.room, how.shape, how.grows) for how in given.lists]
+    rooms = [each.values.shape[0] for each in given.cells]
+    return (
+        tuple(arrays),
+        tuple(known),
+        tuple(kept),
+        tuple(lists),
+        tuple(rooms),
+        tuple(given.form.same),
+    )
+
+
+def _only_likes(given: _Given) -> _Given:
+    """Shapes and dtypes in the place of arrays, which others may change or let go of."""
+    return given._replace(
+        carried=_likes(given.carried),
+        rest=_likes(given.rest),
+        cells=_likes(given.cells),
+        stores=[],
+    )
+
+
+def _likes(tree: Any) -> Any:
+    if tree is None:
+        return None
+    if isinstance(tree, Cells):
+        return Cells(*map(_likes, tree))
+    if isinstance(tree, list):
+        return [*map(_likes, tree)]
+    return tuple(tree.shape), tree.dtype, isinstance(tree, (np.ndarray, np.generic))
+
+
+def kernel(
+    loop: Loop, program: LoopProgram, given: Sequence[int], there: Sequence[bool], rest: bool
+) -> Kernel:
+    """The loop as one kernel, of the program where that is ready.
+
+    given: registers of what it takes beside the starts of its variables.  rest: others want what the head and the tail
+    give when the loop is over.
+    """
+    plain, pick = loop.kernel(), several((*loop.starts, *given))
+    first, end, node = loop.first, loop.first + len(loop.starts), loop.node
+    head, tail = loop.head, loop.tail
+
+    def run(r: Registers) -> None:
+        values = pick(r)
+        try:
+            ends = program.run(values, r[0].scope, there)
+        except Exception as error:  # as if the LoopCond had failed
+            raise explain(error, node, [], r[0]) from cause(error)
+        if ends is not None:
+            r[first:end] = ends
+            if rest:
+                head.run(r)
+                tail.run(r)
+            return
+        before = program.before(values)
+        plain(r)
+        program.after(values, before, r[first:end])
+
+    return run
