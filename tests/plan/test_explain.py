@@ -15,17 +15,12 @@ from headrace.codec import protos as pb
 from headrace.plan import explain, invariants
 from headrace.plan.explain import explaining
 from headrace.plan.ir import Request
-from headrace.plan.passes import PASSES, versions
+from headrace.plan.passes import PASSES, Kind, versions
 from headrace.plan.prune import needed
 from headrace.tools.main import main
 
-OF_OTHERS = {
-    "copies",
-    "draws",
-    "fuse",
-    "loops",
-}  # passes of steps that compute elsewhere, or are compiled
-NAMES = ["prune", *[each.name for each in PASSES if each.name not in OF_OTHERS]]
+PLAIN = Kind(optimize=True, host=True, nests=False, fuses=False, whole=False)
+NAMES = ["prune", *[each.name for each in PASSES if each.when(PLAIN)]]
 
 
 @pytest.fixture(autouse=True)
@@ -45,8 +40,7 @@ def test_a_run_is_explained_pass_by_pass() -> None:
     with tf.Session() as session, explaining(said.append):
         session.run(y, {x: [1.0, 2.0, 3.0]})
     text = "".join(said)
-    skipped = {"nest", "merge outside", "stacks", "sums", "factors", "memos"}
-    assert passes_in(text) == ["step", *[name for name in NAMES if name not in skipped]]
+    assert passes_in(text) == ["step", *NAMES]
     assert "step: feeds v1:float32[3]; fetches y:0" in text
     assert "schedule: no change" in text
     assert "= Tanh(v" in text
