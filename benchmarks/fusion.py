@@ -163,7 +163,7 @@ def measured(work: str, way: Way) -> dict[str, float] | None:
         capture_output=True,
         text=True,
         timeout=WITHIN_S,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "HEADRACE_MEASURED": "off"},
     )
     if done.returncode:
         print(f"{work}, {way.title}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)

@@ -70,10 +70,8 @@ def _devices(stand_ins: int) -> Sequence[Any]:
 def compiles_here() -> bool:
     """Whether JAX compiles for this host's processors; if it cannot be used a warning has said so."""
     try:
-        import jax
-        import jax.numpy
-
-        jax.devices("cpu")
+        _processors()
+        import jax.numpy  # noqa: F401  # which programs are made with
     except Exception as error:  # as above
         _warn_of(type(error).__name__, str(error))
         return False
@@ -359,10 +357,10 @@ def updating(function: Callable[..., Any]) -> Updating:
 
 def program(function: Callable[..., Any]) -> Callable[..., Any]:
     """As `compiled`, see `Device.program`: of NumPy's arrays, and of those that it gives."""
+    device = _processors()
     import jax
     import jax.numpy
 
-    device = jax.devices("cpu")[0]
     made = jax.jit(lambda *given: function(jax.numpy, *given))
 
     def run(*given: Any) -> Any:
