@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.ops._portable.reductions import axes_of
-from headrace.ops._portable.table import check, of_jax, require
+from headrace.ops._portable.table import check, of_jax, require, with_jax
 
 
 def _special(op: str, name: str) -> None:
@@ -38,6 +38,14 @@ for _op, _name in {
     "Zeta": "zeta",
 }.items():
     _special(_op, _name)
+
+
+@with_jax("Sigmoid")
+def _sigmoid(xp: Any, x: Any) -> Any:
+    """One operation of XLA's, which is part of another loop; the array kernel's choice between two divisions is not."""
+    from jax import lax
+
+    return lax.logistic(x)
 
 
 @of_jax("Betainc")
