@@ -22,6 +22,7 @@ from headrace.ops._portable.loop_state import (
     GRADIENT,
     GROWING,
     LISTS,
+    MAKES,
     POPS,
     POPS_OF_LIST,
     STORES,
@@ -339,7 +340,7 @@ class _Deciding:
         self._join(*lists)
         if op.type in GROWING or op.attrs.get(_RESIZES, False):
             self._growing.update(lists)
-        if op.type == "TensorListReserve":
+        if op.type == MAKES:
             self._demand(*instr.inputs)
         self._computes = True
 
