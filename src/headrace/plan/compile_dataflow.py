@@ -183,7 +183,13 @@ def _fire(
     kernel = _kernel(op, spec, device)
     single = returns_value(spec)
     on_host = device is None or device is HOST
-    if check.enabled and on_host and kind is Kind.NORMAL and MAY_WAIT not in spec.traits and not spec.takes_ctx:
+    if (
+        check.enabled
+        and on_host
+        and kind is Kind.NORMAL
+        and MAY_WAIT not in spec.traits
+        and not spec.takes_ctx
+    ):
         kernel = check.checked_kernel(kernel, op, single)
     if kind is Kind.SEND:
         fire = does.send(kernel, info)

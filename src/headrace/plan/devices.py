@@ -258,8 +258,9 @@ def _taken_by(op: Operation) -> int:
 
 
 def kernel_there(op: Operation, device: Device) -> Callable[..., Any]:
-    """As `kernel_on`, of variables and of arrays of the host, or of the device as `There`; the device's are given so, but
-    for truths.
+    """As `kernel_on`, of variables, arrays of the host, and those of the device as `There`.
+
+    What it gives is so, too, but for truths.
     """
     kernel, count, spec = kernel_of(op), _taken_by(op), op.spec
     assert kernel is not None
@@ -272,7 +273,10 @@ def kernel_there(op: Operation, device: Device) -> Callable[..., Any]:
             return inputs[0] if hands_on and isinstance(inputs[0], There) else bound(*inputs)
 
         return passed if hands_on else kernel_here(op, bound)
-    takes = [here if kernel.on_host(place, count) else _putting(device) for place in range(count)]
+    taken_here = here if isinstance(kernel, StateKernel) else _read_here
+    takes = [
+        taken_here if kernel.on_host(place, count) else _putting(device) for place in range(count)
+    ]
     there = kernel_on(op, device)
     single, stay = spec.single_output, kernel.stays(0)
     dtypes_there = [
@@ -294,6 +298,10 @@ def kernel_there(op: Operation, device: Device) -> Callable[..., Any]:
         return [given(*each) for each in zip(found, dtypes_there, strict=True)]
 
     return run
+
+
+def _read_here(value: Any) -> Any:
+    return value.require() if isinstance(value, Variable) else here(value)
 
 
 def _putting(device: Device) -> Callable[[Any], Any]:

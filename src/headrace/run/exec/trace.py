@@ -297,7 +297,9 @@ def _root(value: Any) -> Any:
 
 def _kind_on_device(value: Any) -> dtypes.DType | None:
     """The dtype of a device's array; None of all else."""
-    if isinstance(value, Resource | Variant) or not (hasattr(value, "device") and hasattr(value, "dtype")):
+    if isinstance(value, Resource | Variant) or not (
+        hasattr(value, "device") and hasattr(value, "dtype")
+    ):
         return None
     name = getattr(value.dtype, "name", "") or str(value.dtype).rpartition(".")[2]
     return dtypes.as_dtype(name)
