@@ -242,6 +242,8 @@ class _Deciding:
         op, spec = instr.op, instr.op.spec
         if spec is None or spec.kernel is None or MAY_WAIT in op.traits or instr.detail is not None:
             raise _Refused
+        if not instr.outputs and not instr.effects:
+            return
         self._place(op)
         if op.type in STORES or op.type == GRADIENT:
             self._look_at_store(instr)
