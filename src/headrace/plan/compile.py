@@ -89,7 +89,9 @@ def _compiles(elsewhere: Placed) -> bool:
 
 def _forms(request: Request, nests: bool) -> dict[str, Callable[[], Made | None]]:
     """The other forms of a program, by name."""
-    forms: dict[str, Callable[[], Made | None]] = {"compiled": partial(_fused, request, nests)}
+    forms: dict[str, Callable[[], Made | None]] = {
+        "compiled": _once(partial(_fused, request, nests))
+    }
     return {"loops": _WithLoops(request, nests), **forms} if nests else forms
 
 
@@ -102,6 +104,12 @@ def _fused(request: Request, nests: bool) -> Made | None:
     before, step = versions(replace(request, fuses=True), nests)
     kernels = _kernels(step)
     return (emit(step, before).run, kernels) if kernels else None
+
+
+def _once(make: Callable[[], Made | None]) -> Callable[[], Made | None]:
+    """What is not made again once it has failed."""
+    left = [make]
+    return lambda: left.pop()() if left else None
 
 
 def _kernels(step: Step) -> list[FusedKernel]:

@@ -22,6 +22,8 @@ from headrace.base.traits import (
     RECEIVE,
     SEND,
     SNAPSHOTS,
+    STAGES,
+    STORES,
     SWITCH,
     SWITCH_N,
     TAKES_REFS,
@@ -34,11 +36,10 @@ from headrace.plan import check
 from headrace.plan.aliases import aliases_in, references_in
 from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
 from headrace.plan.cost_model import MUCH, cost
-from headrace.plan.devices import kernel_apart
+from headrace.plan.devices import kernel_here, kernel_storing, kernel_there
 from headrace.plan.inline_callbacks import inline_callbacks
 from headrace.plan.prune import Pruned
-from headrace.plan.staged import KEEPS_ASIDE
-from headrace.run.devices.device import Device
+from headrace.run.devices.device import HOST, Device
 from headrace.run.exec import flow_nodes as does
 from headrace.run.exec.dataflow import POLL_EVERY, DataflowProgram
 from headrace.run.exec.flow_nodes import DEAD, Fire, Kind, Node
@@ -89,9 +90,9 @@ def compile_dataflow(
             op.traits,
         )
         info.functions = functions(op, info.device)
-        device = placed.get(op) if KEEPS_ASIDE.isdisjoint(op.traits) else None  # the host's
-        if op.spec is None or op.spec.ahead_fn is not None:
-            device = None  # what it takes of the runtime is the host's
+        device = placed.get(op, HOST) if placed else None
+        if op.spec is None or op.spec.ahead_fn is not None or STAGES in op.traits:
+            device = HOST if placed else None  # what it takes of the runtime is the host's
         nodes[op] = _node(len(args) + len(nodes), op, info, references, aliased, device)
     for op in ops:
         node = nodes[op]
@@ -167,7 +168,7 @@ def _fire(
     aliased: set[Tensor],
     device: Device | None,
 ) -> Fire:
-    """What the node does."""
+    """What the node does.  device: see `_kernel`."""
     if kind in _HANDED_ON:
         return does.hand_on
     if kind is Kind.SWITCH:
@@ -179,9 +180,16 @@ def _fire(
         return does.always(value)
     spec = op.spec
     assert spec is not None
-    kernel = bound_kernel(op, spec) if device is None else kernel_apart(op, device)
+    kernel = _kernel(op, spec, device)
     single = returns_value(spec)
-    if check.enabled and kind is Kind.NORMAL and MAY_WAIT not in spec.traits and not spec.takes_ctx:
+    on_host = device is None or device is HOST
+    if (
+        check.enabled
+        and on_host
+        and kind is Kind.NORMAL
+        and MAY_WAIT not in spec.traits
+        and not spec.takes_ctx
+    ):
         kernel = check.checked_kernel(kernel, op, single)
     if kind is Kind.SEND:
         fire = does.send(kernel, info)
@@ -193,11 +201,22 @@ def _fire(
         fire = does.compute(kernel, single, len(op.outputs))
     if KEEPS_REFS in spec.traits:
         return does.keeping(fire) if op.inputs and op.inputs[0] in references else fire
+    if not on_host and STORES not in spec.traits:
+        return fire  # it reads them where they are
     snapshots = SNAPSHOTS in spec.traits or MAY_WAIT in spec.traits
     wanted = [TAKES_REFS in spec.traits or each for each in wants_reference(op, spec)]
     loaded = [i for i, t in enumerate(op.inputs) if t in references and not wanted[i]]
     copied = [i for i, t in enumerate(op.inputs) if t in aliased] if snapshots else []
     return does.loading(fire, loaded, copied, snapshots) if loaded or copied else fire
+
+
+def _kernel(op: Operation, spec: OpSpec, device: Device | None) -> Callable[..., Any]:
+    """That of a node.  device: where it computes; None: all nodes compute on the host."""
+    if device is None:
+        return bound_kernel(op, spec)
+    if device is HOST:
+        return kernel_here(op, bound_kernel(op, spec))
+    return kernel_storing(op, device) if STORES in op.traits else kernel_there(op, device)
 
 
 def _store(spec: OpSpec, kind: Kind, num_outputs: int) -> Callable[[Any], does.Outputs]:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
+import numpy as np
+
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
 from headrace.base.device import DeviceSpec
@@ -62,6 +64,7 @@ from headrace.plan.staged import KEEPS_ASIDE, keeps_any, kept
 from headrace.run.devices.device import HOST, IN_HOST_MEMORY, NUMBERS, Device
 from headrace.run.devices.memory import naming
 from headrace.run.devices.table import of_name
+from headrace.run.devices.there import There, here, on
 from headrace.run.state.on_device import OnDevice
 from headrace.run.state.variable import Variable
 
@@ -320,27 +323,104 @@ def _taken_by(op: Operation) -> int:
     return len(op.inputs) + (op.spec.ahead_fn is not None)
 
 
-def kernel_apart(op: Operation, device: Device) -> Callable[..., Any]:
-    """As `kernel_on`, of arrays of the host, which it gives, too."""
-    kernel, count = kernel_of(op), _taken_by(op)
+def kernel_there(op: Operation, device: Device) -> Callable[..., Any]:
+    """As `kernel_on`, of variables, arrays of the host, and those of the device as `There`.
+
+    What it gives is so, too, but for truths.
+    """
+    kernel, count, spec = kernel_of(op), _taken_by(op), op.spec
     assert kernel is not None
-    assert op.spec is not None
+    assert spec is not None
     if isinstance(kernel, ArrayKernel) and kernel.passes:
-        return bound_kernel(op, op.spec)
-    stays = [kernel.on_host(place, count) for place in range(count)]
+        bound = bound_kernel(op, spec)
+        hands_on = IDENTITY in op.traits
+
+        def passed(*inputs: Any) -> Any:
+            return inputs[0] if hands_on and isinstance(inputs[0], There) else bound(*inputs)
+
+        return passed if hands_on else kernel_here(op, bound)
+    taken_here = here if isinstance(kernel, StateKernel) else _read_here
+    takes = [
+        taken_here if kernel.on_host(place, count) else _putting(device) for place in range(count)
+    ]
     there = kernel_on(op, device)
-    single, stay = op.spec.single_output, kernel.stays(0)
+    single, stay = spec.single_output, kernel.stays(0)
+    dtypes_there = [
+        tensor._dtype._base.np if device.keeps(tensor._dtype._base.name) else None
+        for tensor in op.outputs
+    ]
+
+    def given(value: Any, dtype: Any) -> Any:
+        if dtype is None or dtype.kind == "b":
+            return device.get(value)
+        return There(device, value, dtype)
 
     def run(*inputs: Any) -> Any:
-        found = there(
+        found = there(*[take(value) for take, value in zip(takes, inputs, strict=True)])
+        if stay:
+            return found
+        if single:
+            return given(found, dtypes_there[0])
+        return [given(*each) for each in zip(found, dtypes_there, strict=True)]
+
+    return run
+
+
+def _read_here(value: Any) -> Any:
+    return value.require() if isinstance(value, Variable) else here(value)
+
+
+def _putting(device: Device) -> Callable[[Any], Any]:
+    """What gives a value as an array of the device; a constant, which nobody may change, is put there once."""
+    last: tuple[Any, Any] = (None, None)
+
+    def put(value: Any) -> Any:
+        nonlocal last
+        if isinstance(value, Variable):
+            return value_on(device, value)
+        if not isinstance(value, np.ndarray) or value.flags.writeable:
+            return on(device, value)
+        known, array = last
+        if known is not value:
+            array = on(device, value)
+            last = value, array
+        return array
+
+    return put
+
+
+def kernel_here(op: Operation, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of the host's, of what may be on a device; one that asks for shapes only need not have it here."""
+    take = _of_its_shape if OF_SHAPE in op.traits else here
+
+    def run(*inputs: Any, **more: Any) -> Any:
+        given = [take(value) if isinstance(value, There) else value for value in inputs]
+        return kernel(*given, **more)
+
+    return run
+
+
+def _of_its_shape(value: There) -> Any:
+    return np.broadcast_to(np.zeros((), value.dtype), value.shape)
+
+
+def kernel_storing(op: Operation, device: Device) -> Callable[..., Any]:
+    """That of a node that keeps values, of what may be on a device (`STORES`)."""
+    spec = op.spec
+    assert spec is not None
+    assert spec.kernel is not None
+    attrs = {name: op.attrs[name] for name in spec.kernel_attrs}
+    takes_ctx = spec.takes_ctx
+    kernel = functools.partial(spec.kernel, *([] if takes_ctx else [device.xp]), **attrs)
+    stays = [*[True] * takes_ctx, *[not each for each in kept(op, op.inputs, device)]]
+
+    def run(*inputs: Any) -> Any:
+        return kernel(
             *[
-                value if with_host else device.put(value)
+                here(value) if with_host else value
                 for value, with_host in zip(inputs, stays, strict=True)
             ]
         )
-        if stay:
-            return found
-        return device.get(found) if single else [device.get(each) for each in found]
 
     return run
 

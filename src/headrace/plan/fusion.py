@@ -25,6 +25,7 @@ from headrace.base.dtypes import DType
 from headrace.base.traits import (
     CONST,
     DRAWS,
+    LOOP_COND,
     MAY_WAIT,
     READS_VARIABLE,
     SIZED_BY_VALUES,
@@ -66,9 +67,15 @@ def _has_jax() -> bool:
 
 def may_pay(ops: Iterable[Operation], placed: Placed) -> bool:
     """Whether there are nodes enough that a group may be made of.  placed: see `Request`."""
+    ops = list(ops)
     if sum([op in placed and MAY_WAIT not in op.traits for op in ops]) >= _FEWEST_THERE:
         return True
     kernels = array_kernels()
+    if (
+        any(LOOP_COND in op.traits for op in ops)
+        and sum([op.type in kernels for op in ops]) >= FEWEST
+    ):
+        return True  # a loop may be one by itself
     return sum([_may_join(kernels.get(op.type), op) for op in ops]) >= FEWEST
 
 

@@ -273,6 +273,8 @@ class _Scope:
 
     def _found(self, instr: Instr) -> Sequence[Any]:
         op, xp = instr.op, self._xp
+        if not instr.outputs:
+            return ()
         if op.type in STORES:
             return self._of_store(instr)
         if op.type == GRADIENT:

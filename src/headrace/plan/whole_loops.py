@@ -22,6 +22,7 @@ from headrace.ops._portable.loop_state import (
     GRADIENT,
     GROWING,
     LISTS,
+    MAKES,
     POPS,
     POPS_OF_LIST,
     STORES,
@@ -241,6 +242,8 @@ class _Deciding:
         op, spec = instr.op, instr.op.spec
         if spec is None or spec.kernel is None or MAY_WAIT in op.traits or instr.detail is not None:
             raise _Refused
+        if not instr.outputs and not instr.effects:
+            return
         self._place(op)
         if op.type in STORES or op.type == GRADIENT:
             self._look_at_store(instr)
@@ -339,7 +342,7 @@ class _Deciding:
         self._join(*lists)
         if op.type in GROWING or op.attrs.get(_RESIZES, False):
             self._growing.update(lists)
-        if op.type == "TensorListReserve":
+        if op.type == MAKES:
             self._demand(*instr.inputs)
         self._computes = True
 

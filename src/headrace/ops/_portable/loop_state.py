@@ -29,6 +29,8 @@ POPS_OF_LIST: Final = "TensorListPopBack"
 """Which give what is known where all that was pushed is alike."""
 TELLS: Final = frozenset(("TensorListElementShape", "TensorListLength"))
 """Ops that give what is known of a list."""
+MAKES: Final = "TensorListReserve"
+"""Which makes a list of as many elements as are to be known."""
 GRADIENT: Final = "TensorArrayGradV3"
 """Which stands for another store."""
 _OUT_OF_TURN: Final = "not as its elements were written and read"
@@ -248,7 +250,7 @@ def _element_shape(xp: Any, items: Any, *, shape_type: Any) -> list[Any]:
     return [np.array(shape[1:], shape_type.np)]
 
 
-@_list("TensorListReserve")
+@_list(MAKES)
 def _reserve(xp: Any, shape: Any, count: Any, *, element_dtype: Any) -> list[Any]:
     check(
         isinstance(shape, np.ndarray)

@@ -18,13 +18,14 @@ from headrace.run.devices.device import Device
 class There:
     """An array of a device, which whoever wants it elsewhere copies."""
 
-    __slots__ = ("device", "dtype", "nbytes", "shape", "value")
+    __slots__ = ("device", "dtype", "nbytes", "shape", "size", "value")
     __array_ufunc__ = None  # NumPy leaves sums to it
 
     def __init__(self, device: Device, value: Any, dtype: np.dtype[Any]) -> None:
         self.device, self.value, self.dtype = device, value, dtype
         self.shape = tuple(value.shape)
-        self.nbytes = int(value.size) * dtype.itemsize
+        self.size = int(value.size)
+        self.nbytes = self.size * dtype.itemsize
 
     def __add__(self, other: Any) -> There:
         return There(

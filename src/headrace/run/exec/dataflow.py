@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from headrace.base import errors
+from headrace.run.devices.there import here
 from headrace.run.exec import polling
 from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
 from headrace.run.exec.flow_nodes import DEAD, Kind, Node, Outputs
@@ -225,7 +226,7 @@ class Execution(Waiting):
                 step=self._step.step_id or None,
                 built_at=node.info.built_at,
             )
-        return self._returned[index]
+        return here(self._returned[index])
 
     # -- the worklist -------------------------------------------------------------------------
 

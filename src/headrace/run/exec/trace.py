@@ -29,6 +29,7 @@ from headrace.run.exec.keys import task_of
 from headrace.run.exec.straight import Code
 from headrace.run.state.resources import Resource
 from headrace.run.state.variable import Variable
+from headrace.run.state.variants import Variant
 
 ALLOCATOR = "cpu"
 _TSTRING = 24  # bytes that TensorFlow counts for a string, whatever its length
@@ -296,7 +297,9 @@ def _root(value: Any) -> Any:
 
 def _kind_on_device(value: Any) -> dtypes.DType | None:
     """The dtype of a device's array; None of all else."""
-    if isinstance(value, Resource) or not (hasattr(value, "device") and hasattr(value, "dtype")):
+    if isinstance(value, Resource | Variant) or not (
+        hasattr(value, "device") and hasattr(value, "dtype")
+    ):
         return None
     name = getattr(value.dtype, "name", "") or str(value.dtype).rpartition(".")[2]
     return dtypes.as_dtype(name)
@@ -314,6 +317,8 @@ def _described(slot: int, value: Any, known: Sequence[Any]) -> _Output:
         held = dtypes.resource if array is not None else dtypes.float32
         if isinstance(value, Variable):
             held = value.dtype
+        elif isinstance(value, Variant):
+            held = dtypes.variant
         return _Output(slot, held.as_datatype_enum, (), 0, 0, False)
     is_text = array.dtype == object
     kind = value.dtype if isinstance(value, Variable) else dtypes.from_numpy(array.dtype)

@@ -74,6 +74,9 @@ class Cells(NamedTuple):
 def seen(store: Store) -> Seen:
     """What there is."""
     values = _values(store)
+    whole = whole_of(values)
+    if whole is not None:
+        return Seen(len(values), tuple(whole.shape[1:]))
     shapes: set[Any] = {tuple(value.shape) for value in values if value is not None}
     if isinstance(store, TensorArray):
         shapes.update(store.shapes_written())
@@ -155,9 +158,11 @@ def _values(store: Store) -> Sequence[Any]:
 def packed(store: Store, how: Kept, device: Device) -> Cells | None:
     """What it has, as arrays of the device, which nobody changes; None if that does not go."""
     values = _values(store)
+    whole = whole_of(values)
+    known = values if whole is None else values[:1]
     if len(values) > how.room or any(
         value is not None and (tuple(value.shape) != how.shape or value.dtype != how.dtype)
-        for value in values
+        for value in known
     ):
         return None
     length = np.int32(len(values))
