@@ -267,7 +267,7 @@ def _got(value: Any) -> Any:
     with _with_64_bits():
         copy = jax.block_until_ready(jax.device_put(value, host))
     memory = (ctypes.c_char * copy.nbytes).from_address(copy.unsafe_buffer_pointer())
-    memory.owner = copy  # type: ignore[attr-defined]  # which nobody else has, and who has the result keeps
+    memory.owner = copy  # which nobody else has, and who has the result keeps
     return np.ndarray(copy.shape, copy.dtype, memory)
 
 
