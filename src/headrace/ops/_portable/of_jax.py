@@ -227,7 +227,8 @@ def _least_squares(xp: Any, matrix: Any, rhs: Any, l2_regularizer: Any, *, fast:
     check(matrix.ndim == rhs.ndim >= 2 and matrix.shape[:-1] == rhs.shape[:-1])
     check(0 not in (*matrix.shape, *rhs.shape) and l2_regularizer.ndim == 0 <= l2_regularizer)
     if not fast:
-        found = xp.matmul(xp.linalg.pinv(matrix), rhs)
+        least = float(xp.finfo(matrix.dtype).eps) * min(matrix.shape[-2:])
+        found = xp.matmul(xp.linalg.pinv(matrix, rtol=least), rhs)
         _finite(xp, found)
         return found
     turned, tall = _adjoint(xp, matrix), matrix.shape[-2] >= matrix.shape[-1]

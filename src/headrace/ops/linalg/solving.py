@@ -346,7 +346,8 @@ def matrix_solve_ls_op(
         return np.zeros((*matrix.shape[:-2], columns, rhs.shape[-1]), rhs.dtype)
     left, right = wide(matrix), wide(rhs)
     if not fast:
-        shortest: Array = np.matmul(np.linalg.pinv(left), right)
+        least = float(np.finfo(left.dtype).eps) * min(rows, columns)  # as Eigen's decompositions
+        shortest: Array = np.matmul(np.linalg.pinv(left, least), right)
         return shortest.astype(rhs.dtype, copy=False)
     turned = left.conj().swapaxes(-1, -2)
     tall = rows >= columns
