@@ -104,9 +104,6 @@ def test_records_of_all_types(na_value: bytes) -> None:
 @pytest.mark.parametrize("number", [2**31, -(2**31) - 1, "1.0", "1."])
 def test_integers_that_are_none(number: object) -> None:
     values = Columns([dtypes.int32, dtypes.int32], b"", [np.ones(1), np.ones(1)])
-    text = b"\n".join([b"1,2"] * 40 + [f"3,{number}".encode()])
-    letters = np.frombuffer(text, np.uint8)
-    marks = np.flatnonzero((letters == ord(",")) | (letters == ord("\n")))
-    ends = np.append(marks, len(letters)).reshape(-1, 2)
-    starts = np.append(0, marks + 1).reshape(-1, 2)
-    assert values.of_lines(text, letters, starts, ends, b",") is None
+    lines = _Splitter(b",", True, []).lines([b"1,2"] * 40 + [f"3,{number}".encode()], 2)
+    assert lines is not None
+    assert values.of_lines(lines) is None

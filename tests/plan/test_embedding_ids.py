@@ -35,9 +35,9 @@ def sparse(rows: list[list[int]]) -> tuple[Any, Any, Any]:
 
 
 class Lookup:
-    """A safe lookup of fed ids in fed weights."""
+    """A safe lookup of fed ids in fed weights; with a default all of it is no group."""
 
-    def __init__(self, combiner: str = "mean") -> None:
+    def __init__(self, combiner: str = "mean", default: int | None = None) -> None:
         self.weights = tf.placeholder(tf.float32, [9, 3])
         self.parts = (
             tf.placeholder(tf.int64, [None, 2]),
@@ -45,7 +45,7 @@ class Lookup:
             tf.placeholder(tf.int64, [2]),
         )
         self.rows = tf.nn.safe_embedding_lookup_sparse(
-            self.weights, tf.SparseTensor(*self.parts), combiner=combiner
+            self.weights, tf.SparseTensor(*self.parts), combiner=combiner, default_id=default
         )
 
     def fed(self, parts: tuple[Any, Any, Any]) -> dict[Any, Any]:
@@ -65,7 +65,7 @@ def test_rows_and_gradients_are_those_of_the_nodes_one_by_one(
     runtime: Runtime, case: str, combiner: str
 ) -> None:
     with tf.Graph().as_default():
-        lookup = Lookup(combiner)
+        lookup = Lookup(combiner, 1)
         slope = tf.gradients(tf.reduce_sum(tf.square(lookup.rows)), lookup.weights)[0]
         found, wanted, program = together_and_apart(
             [lookup.rows, slope.values, slope.indices], lookup.fed(sparse(ROWS[case])), runtime
@@ -78,7 +78,7 @@ def test_rows_and_gradients_are_those_of_the_nodes_one_by_one(
 @pytest.mark.parametrize("kind", ["SparseFillEmptyRows", "SparseReshape", "Where", "Unique"])
 def test_what_is_fetched_from_inside_is_what_the_node_gives(runtime: Runtime, kind: str) -> None:
     with tf.Graph().as_default() as graph:
-        lookup = Lookup()
+        lookup = Lookup(default=1)
         inside = [t for op in graph.get_operations() if op.type == kind for t in op.outputs]
         case = ROWS["some without, some that do not count"]
         found, wanted, _ = together_and_apart(
@@ -91,7 +91,7 @@ def test_what_is_fetched_from_inside_is_what_the_node_gives(runtime: Runtime, ki
 
 def test_an_error_is_the_nodes_own(runtime: Runtime) -> None:
     with tf.Graph().as_default():
-        lookup = Lookup()
+        lookup = Lookup(default=1)
         indices, values, shape = sparse(ROWS["one each"])
         indices[2, 0] = 7
         fed = lookup.fed((indices, values, shape))
@@ -105,7 +105,7 @@ def test_shapes_that_no_matrix_has_are_refused_by_the_node(
     runtime: Runtime, shape: tuple[int, int]
 ) -> None:
     with tf.Graph().as_default():
-        lookup = Lookup()
+        lookup = Lookup(default=1)
         fed = lookup.fed((*sparse(ROWS["one each"])[:2], np.array(shape, np.int64)))
         program = compiled([lookup.rows], list(fed))
         with pytest.raises(tf.errors.InvalidArgumentError, match="SparseReshape"):
@@ -128,9 +128,9 @@ def test_ids_of_more_dimensions_have_the_rows_of_their_last_one(runtime: Runtime
 
 def test_two_columns_of_the_same_ids_share_what_is_done_to_them(runtime: Runtime) -> None:
     with tf.Graph().as_default():
-        lookup = Lookup()
+        lookup = Lookup(default=1)
         again = tf.nn.safe_embedding_lookup_sparse(
-            lookup.weights * 2.0, tf.SparseTensor(*lookup.parts), combiner="sum"
+            lookup.weights * 2.0, tf.SparseTensor(*lookup.parts), combiner="sum", default_id=1
         )
         case = ROWS["some without, some that do not count"]
         found, wanted, program = together_and_apart(

@@ -107,3 +107,19 @@ def test_an_error_behind_a_branch_names_its_node(runtime: Runtime) -> None:
         with pytest.raises(tf.errors.InvalidArgumentError, match="late"):
             run(program, runtime, [np.ones(3, np.float32), np.array([2, 2], np.int32)])
         assert run(program, runtime, good)[0].shape == (3, 1)
+
+
+def test_what_nobody_reads_is_left_out_beside_branches() -> None:
+    said: list[str] = []
+    with tf.Graph().as_default():
+        x, y = (tf.placeholder(tf.float32, [None]) for _ in range(2))
+        chosen = tf.where(x > 0.0, x * 2.0, y * 3.0)
+        slope, _ = tf.gradients(tf.reduce_sum(chosen), [x, y], gate_gradients=True)
+        checked = tf.cond(tf.reduce_sum(x) > 0.0, lambda: tf.identity(slope), lambda: -slope)
+        with tf.Session() as session, explaining(said.append):
+            given = {x: [1.0, -2.0, 3.0], y: [1.0, 1.0, 1.0]}
+            assert session.run(checked, given).tolist() == [2.0, 0.0, 2.0]
+    text = "".join(said)
+    before, after = text.partition("\nidle: ")[0], text.partition("\nidle: ")[2]
+    assert "gradients/Select_grad/Select_1" in before
+    assert "gradients/Select_grad/Select_1" not in after
