@@ -19,6 +19,7 @@ from headrace.serve.connect import local_servers
 from headrace.serve.master.at_once import _AtOnce
 from headrace.serve.worker.bound_parts import BoundChange
 from tests.serve.clusters import Cluster, in_process
+from tests.support.until import until
 
 OFTEN = 20
 CLIENTS = 4
@@ -219,8 +220,7 @@ def test_a_change_beside_another_waits_for_its_turn(
             thread = threading.Thread(target=lambda: found.append(session.run(more)))
             with kept.lock:
                 thread.start()
-                while not worker._running:  # until it goes the general way, and waits
-                    pass
+                until(lambda: worker._running)  # until it goes the general way, and waits
             thread.join()
             assert found == [5.0]
         assert [session.run(more) for _ in range(6)] == [6.0, 7.0, 8.0, 9.0, 10.0, 11.0]

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes
-from headrace.base.shapes import TensorShape
 from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.custom_gradient import custom_gradient
@@ -164,8 +163,15 @@ def parallel_stack(values: Sequence[Any], name: str = "parallel_stack") -> Tenso
         first = convert(values[0])
         sizes = first.shape
         rows = [expand_dims(each, 0) for each in values]
-        whole = TensorShape([len(values)]).concatenate(sizes)
-        made: Tensor = make.ParallelConcat(rows, shape=whole)
+        row = sizes
+        for each in rows:
+            if not each.shape.is_fully_defined():
+                raise ValueError(
+                    f"All input shapes must be fully defined (shape attr must be fully defined): {each.name} has shape "
+                    f"{each.shape}"
+                )
+            row = row.merge_with(each.shape[1:])
+        made: Tensor = make.ParallelConcat(rows, shape=[len(values), *row.as_list()])
         return made
 
 

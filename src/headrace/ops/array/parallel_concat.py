@@ -26,31 +26,12 @@ def _declared(c: ShapeContext) -> Any:
     return shape_rules.as_raw(c.attr("shape"))
 
 
-def _joined(c: ShapeContext) -> Any:
-    declared = _declared(c)
-    if declared is None or None in declared:
-        raise ValueError(f"shape attr must be fully defined, and is {shape_rules.text(declared)}")
-    row = c.shape(0)
-    for at in range(c.attr("N")):
-        here = c.shape(at)
-        if here is None or None in here:
-            raise ValueError(
-                f"All input shapes must be fully defined: input {at} has shape {shape_rules.text(here)}"
-            )
-        if here[:1] != (1,):
-            raise ValueError(
-                f"Size of first dimension must be 1: input {at} has shape {shape_rules.text(here)}"
-            )
-        row = shape_rules.merge(row, here)
-    return declared
-
-
 @op(
     "ParallelConcat",
     inputs="values: N * T",
     outputs="output: T",
     attrs="N: int >= 1; T: type; shape: shape",
-    shape=_joined,
+    shape=_declared,
 )
 def parallel_concat_op(xp: Any, *values: Array) -> Any:
     """values: N of [1, d1..dn] -> [N, d1..dn].  Raises InvalidArgument if their shapes differ."""

@@ -141,7 +141,10 @@ class RaggedTensor(RaggedOperators, Ragged):
         name: str | None = None,
         validate: bool = True,
     ) -> RaggedTensor:
-        """Value i is in row value_rowids[i], which do not fall; nrows rows, up to the last one's if it is not given."""
+        """Value i is in row value_rowids[i], which do not fall; nrows rows, up to the last one's if it is not given.
+
+        Raises ValueError.
+        """
         with name_scope(name, "RaggedFromValueRowIds", [value_rowids]):
             ids = _as_splits(value_rowids, "value_rowids")
             if nrows is None:
@@ -153,6 +156,7 @@ class RaggedTensor(RaggedOperators, Ragged):
             if known is not None:
                 splits.set_shape([known + 1])
             given = _as_values(values)
+            given.shape[:1].assert_is_compatible_with(ids.shape)
             if validate:
                 splits = _checked(splits, given, "from_value_rowids", rising=ids)
             return cls(given, splits)

@@ -453,7 +453,8 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
         return truediv(x, y, name)
     if not isinstance(x, Tensor) and not isinstance(y, Tensor):
         x = convert(x)
-    return truediv(x, y)
+    made: Tensor = x / y  # so that what is no tensor has the other's dtype
+    return made
 
 
 @of_two_ragged

@@ -258,6 +258,7 @@ def _zeta(s: Array, q: Array) -> Array:
         total += coefficient * factor
         factor = factor * (s + 2 * index + 1) * (s + 2 * index + 2) / (a * a)
     poles = (q <= 0) & (np.floor(q) == q)
+    total = np.where((s > 1) & (np.isposinf(q) | (np.isposinf(s) & (q > 1))), 0, total)
     undefined = (s < 1) | ((q <= 0) & (np.floor(s) != s))
     return np.where(s == 1, np.inf, np.where(undefined, np.nan, np.where(poles, np.inf, total)))
 

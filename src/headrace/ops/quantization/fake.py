@@ -94,12 +94,8 @@ def _parts(
     none = (low == 0) & (high == 0)
     below, above = (x < where.low) & ~none, (x > where.high) & ~none
     inside = ((x >= where.low) & (x <= where.high)) | none
-    zero = F(0)
-    return (
-        np.where(inside, gradients, zero).astype(F),
-        np.where(below, gradients, zero).astype(F),
-        np.where(above, gradients, zero).astype(F),
-    )
+    parts = (np.where(part, gradients, F(0)).astype(F) for part in (inside, below, above))
+    return next(parts), next(parts), next(parts)
 
 
 # -- a range of attrs -------------------------------------------------------------------------
