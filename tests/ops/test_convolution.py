@@ -167,7 +167,9 @@ def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
 @pytest.mark.parametrize(
     ("size", "window", "strides", "channels", "made", "count", "kind"),
     [
-        ((28, 28), (5, 5), (1, 1), 1, 32, 50, layouts.Columns),
+        ((28, 28), (5, 5), (1, 1), 1, 32, 50, layouts.LineTiles),
+        ((28, 28), (3, 3), (1, 1), 1, 32, 50, layouts.Columns),
+        ((112, 112), (3, 3), (1, 1), 3, 64, 8, layouts.LineTiles),
         ((14, 14), (5, 5), (1, 1), 64, 64, 50, layouts.LineTiles),
         ((14, 14), (5, 5), (1, 1), 32, 64, 50, layouts.LineTiles),
         ((14, 14), (3, 3), (1, 1), 64, 64, 50, layouts.LineTiles),

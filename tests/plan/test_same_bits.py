@@ -108,6 +108,7 @@ TABLE: dict[str, Make] = {
     "a product of transposed matrices": product(517, 203, 431, "ab"),
     "a product of doubles": product(257, 309, 401, "a", np.float64),
     "a product of long rows": product(130, 130, 1030),
+    "a product of short sums": product(1001, 40, 517),
     "few rows of a large matrix": product(7, 1200, 1100),
     "few rows of a large transposed matrix": product(7, 1200, 1100, "b"),
     "many products": batch(37, 61, 67, 71),
@@ -120,7 +121,8 @@ TABLE: dict[str, Make] = {
     "a recurrent layer": recurrent(32, 128, 128),
     "a recurrent layer with odd sides": recurrent(37, 61, 77),
     "a recurrent layer of doubles": recurrent(19, 130, 150, np.float64),
-    "a convolution by tiles": convolution(9, 30, 33, 35, 3),
+    "a convolution by tiles of lines": convolution(9, 30, 33, 35, 3),
+    "a convolution by tiles": convolution(3, 26, 96, 110, 3),
 }
 
 

@@ -29,7 +29,7 @@ from headrace.ops._kernels.windows import (
     parts,
     to_last,
 )
-from headrace.run.exec.worker_pool import parallel_for
+from headrace.run.exec.worker_pool import hold_blas, parallel_for
 
 __all__: list[str] = []
 
@@ -122,6 +122,7 @@ def _convolve(
 ) -> None:
     if not out.size:
         return
+    hold_blas()  # what it makes of the filters is a product, too
     how = layout(where, filters.shape[-2], filters.shape[-1], len(x), x.dtype)
     matrix = how.matrix(filters)
 
@@ -200,6 +201,7 @@ def part_of_input_gradient(
     how = layout(back, made, channels, count, dtype)
     if not isinstance(how, Flat) or not how.alone:
         return None
+    hold_blas()
     matrix = how.matrix(_flipped(filters))
     return lambda dy, into: how.convolve(dy, matrix, into)
 
@@ -299,5 +301,6 @@ class FilterGradient:
 
     def result(self) -> Array:
         """All shares together."""
+        hold_blas()
         total: Array = self._sums[0] if len(self._sums) == 1 else self._sums.sum(axis=0)
         return np.ascontiguousarray(self._how.filters(total))

@@ -31,8 +31,11 @@ __all__: list[str] = []
 
 _TURNING: Final = 3.0  # what a multiplication with B or A takes, where one of a product takes 1
 _ADDING: Final = 10.0  # what it takes to write an element of a product and add it elsewhere
-_WRITING: Final = 8.0  # what it takes to write an element of a product
-_COPYING: Final = 40.0  # what it takes to copy an element of a window elsewhere
+_WRITING: Final = 16.0  # what it takes to write an element of a product
+_COPYING: Final = (
+    120.0  # what it takes to copy an element of a window elsewhere, and to multiply few of them
+)
+_OF_ONE: Final = 85.0  # the same where there is one channel: runs of a line are copied
 _WORTH: Final = 0.85  # of the time that all products take, at most
 _SUMMED: Final = 1024  # pixels of a sum: longer ones have larger errors
 _MOST: Final = 1 << 18  # elements of a place of the filters, which should stay in a cache
@@ -65,7 +68,8 @@ class LineTiles(Flat):
         of_place = math.prod(self.shape) // self._places
         if terms * self._made * count < _LEAST or of_place > _MOST:
             return False
-        return self.work(count, gradient) <= _WORTH * terms * (self._made + _COPYING)
+        copying = _COPYING if self._channels > 1 else _OF_ONE
+        return self.work(count, gradient) <= _WORTH * terms * (self._made + copying)
 
     def work(self, count: int, gradient: bool) -> float:
         """What a picture of `count` takes, in multiplications; an estimate fitted to measurements."""
