@@ -205,6 +205,66 @@ def test_a_variable_without_a_value_takes_its_first(changes: list[tuple[Array, A
     assert changes == []
 
 
+def drawn(scale: Any = 3.0) -> Any:
+    tf.set_random_seed(5)
+    return tf.random_uniform(SHAPE, seed=1) * scale - 1.0
+
+
+def test_what_is_drawn_first_becomes_the_variables_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    adopted: list[Array] = []
+    adopt = State.adopt
+
+    def noted(self: State, array: Array, validate_shape: bool = True) -> None:
+        adopted.append(array)
+        adopt(self, array, validate_shape)
+
+    monkeypatch.setattr(State, "adopt", noted)
+    x, draw = tf.Variable(drawn()), drawn()
+    with Task().initialized(x) as task:
+        first = task.state(x).array
+        assert len(adopted) == 1
+        assert first is adopted[0]
+        assert first.flags.writeable
+        assert first.flags.c_contiguous
+        found = task.run([x])
+        task.initialized(x)  # once more: in its place
+        assert task.state(x).array is first
+        assert len(adopted) == 1
+    with Task(together=False) as apart:
+        np.testing.assert_array_equal(found, apart.run([draw]))
+
+
+def test_numbers_that_others_want_are_theirs() -> None:
+    value = drawn()
+    numbers = value.op.inputs[0].op.inputs[0]
+    assert numbers.op.type == "RandomUniform"
+    x, y = tf.Variable(value), tf.Variable(value)
+    with Task() as task:
+        first, raw = task.run([x.assign(value), numbers])
+        np.testing.assert_array_equal(first, raw * np.float32(3) - 1)
+        task.run([y.assign(numbers)])
+        again, other = task.run([x.assign_add(y), y])
+        np.testing.assert_array_equal(again, first + other)
+        assert not np.shares_memory(task.state(x).array, task.state(y).array)
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_a_first_value_has_the_variables_shape_unless_told_otherwise(validate: bool) -> None:
+    x = tf.Variable(random(3, 3))
+    update = tf.assign(x, drawn(), validate_shape=False)
+    update.op.attrs["validate_shape"] = validate
+    texts = []
+    for together in (True, False):
+        with Task(together) as task:
+            if validate:
+                with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+                    task.run([update])
+                texts.append((caught.value.node, caught.value.message))
+            else:
+                texts.append(task.run([update])[0].tobytes())
+    assert texts[0] == texts[1]
+
+
 def wrong(make: Any, kind: str) -> tuple[Any, dict[Any, Any], list[Any]]:
     """An update that fails, what it is fed, and the variables that have values."""
     fed = tf.placeholder(tf.float32, None)

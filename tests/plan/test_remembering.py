@@ -131,3 +131,35 @@ def test_a_large_value_with_an_element_of_other_bits_is_made_as_it_is(odd: float
             found = session.run(wide, {x: np.ones(3, np.float32)})
             assert np.signbit(found).tolist() == [True] * 3000 + [False] + [True] * 3000
             assert found[3000] == odd
+
+
+def test_what_is_wanted_for_its_shape_alone_is_not_computed() -> None:
+    x = tf.placeholder(tf.float32, [None, 3], name="x")
+    apart = tf.subtract(x, 1.0, name="apart")
+    count = tf.cast(tf.size(tf.pow(apart, 2.0, name="squares")), tf.float32)
+    mean = tf.multiply(apart, count, name="mean")
+    assert "squares" not in nodes([mean], [x])
+    assert "squares" in nodes([mean], [x], fold=False)
+    with tf.Session() as session:
+        for rows in (2, 4, 4):
+            found = session.run(mean, {x: np.full((rows, 3), 3, np.float32)})
+            np.testing.assert_array_equal(found, np.full((rows, 3), 2 * 3 * rows))
+
+
+@pytest.mark.parametrize("kind", ["int32", "float32"])
+def test_what_is_computed_for_its_shape_may_still_fail_or_be_stretched(kind: str) -> None:
+    x, y = tf.placeholder(kind, [None, 3]), tf.placeholder(kind, None)
+    # Integers refuse some powers, and nobody knows what y stretches.
+    power = tf.pow(x, tf.constant(-1, kind), name="power")
+    sizes = tf.shape(power) + tf.shape(tf.add(x, y, name="stretched"))[-2:]
+    wanted = nodes([sizes, x * 2], [x, y])
+    assert "stretched" in wanted
+    assert ("power" in wanted) == (kind == "int32")
+    value = np.ones((2, 3), kind)
+    with tf.Session() as session:
+        if kind == "int32":
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                session.run([sizes, x * 2], {x: value, y: value})
+        else:
+            found, _ = session.run([sizes, x * 2], {x: value, y: np.ones((4, 1, 3), kind)})
+            np.testing.assert_array_equal(found, [4, 6])

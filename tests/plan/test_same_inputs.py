@@ -128,3 +128,18 @@ def test_rows_that_leave_are_copies(runtime: Runtime) -> None:
     of_fed = cuts(x)[0] * 2.0
     found, wanted, _ = together_and_apart([of_fed], {x: wide}, runtime)
     np.testing.assert_array_equal(found[0], wanted[0])
+
+
+def test_a_power_of_1_is_what_was_there(runtime: Runtime) -> None:
+    x = tf.placeholder(tf.float32, [None, 3])
+    y = tf.constant(2.0)
+    one = tf.subtract(y, 1.0)
+    fetches = [tf.pow(x * 2.0, one, name="same"), tf.pow(x * 2.0, y, name="other")]
+    found, wanted, program = together_and_apart(fetches, {x: VALUES}, runtime)
+    for each, other in zip(found, wanted, strict=True):
+        assert each.tobytes() == other.tobytes()
+    assert "same" not in set(nodes(program))
+    fed, wanted, program = together_and_apart(fetches, {x: VALUES, y: np.float32(3)}, runtime)
+    assert "same" in set(nodes(program))
+    for each, other in zip(fed, wanted, strict=True):
+        assert each.tobytes() == other.tobytes()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from headrace.run.queues.philox import Philox, philox_block
+from headrace.run.queues.philox import Philox, philox_block, philox_halves, philox_words
 
 ONES = 2**64 - 1
 
@@ -54,3 +55,16 @@ def test_seeds_tell_streams_apart_and_negative_ones_are_taken_as_their_bits() ->
 
 def test_no_seeds_are_other_seeds_each_time() -> None:
     assert first(0, 0) != first(0, 0)
+
+
+@pytest.mark.parametrize("first", [0, 7, 2**32 - 3, 2**40, 2**64 - 5])
+def test_blocks_at_any_place_are_those_made_one_by_one(first: int) -> None:
+    counters = np.array([(first + n) % 2**64 for n in range(9)], np.uint64)
+    found = philox_words(ONES - 3, 5 << 40 | 9, counters)
+    alone = [philox_words(ONES - 3, 5 << 40 | 9, counters[n : n + 1]) for n in range(9)]
+    assert np.array_equal(found, np.concatenate(alone))
+    even, odd = philox_halves(ONES - 3, 5 << 40 | 9, counters[::-1])
+    assert np.array_equal(np.stack([even[0], odd[0], even[1], odd[1]], 1), found[::-1])
+    # Of counters that differ in both halves, the known way.
+    apart = np.array([counters[0], counters[0] ^ np.uint64(1 << 33)], np.uint64)
+    assert np.array_equal(philox_words(ONES - 3, 5 << 40 | 9, apart)[0], found[0])

@@ -66,12 +66,7 @@ def logarithms(x: Array) -> Array:
     """float32 of float32 [n] that are normal and positive."""
     if not _is_known():
         return _asked("logf", np.log, x)
-    precise = _logarithms(x)
-    rounded = precise.astype(np.float32)
-    near = _near(precise)
-    if len(near):
-        rounded[near] = _values(_library()["logf"], x[near])
-    return rounded
+    return _rounded("logf", _logarithms(x), x)
 
 
 def sines_and_cosines(x: Array) -> tuple[Array, Array]:
@@ -175,6 +170,15 @@ def _near(precise: Array) -> Array:
 
 
 # -- the library ------------------------------------------------------------------------------
+
+
+def _rounded(name: str, precise: Array, x: Array) -> Array:
+    """float32; the library's value of x where it lies just between two."""
+    rounded = precise.astype(np.float32)
+    near = _near(precise)
+    if len(near):
+        rounded[near] = _values(_library()[name], x[near])
+    return rounded
 
 
 def _asked(name: str, exact: Callable[[Array], Array], x: Array) -> Array:

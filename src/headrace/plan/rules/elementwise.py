@@ -18,7 +18,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from threading import get_ident
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -228,7 +228,12 @@ def _build(own: Sequence[int], group: Group) -> Kernel:
     kernel = group.kernel(at_once, refuses=True)
     if not any(each >= 0 for each in over):
         return kernel
-    calls = [(step.ufunc, step.inputs, taken) for step, taken in zip(steps, over, strict=True)]
+    calls = [
+        _Call(
+            step.ufunc or step.kernel, step.inputs, taken, step.dtype, member.op.type == "BiasAdd"
+        )
+        for step, taken, member in zip(steps, over, group.members, strict=True)
+    ]
 
     def run(step: Any, *values: Any) -> Any:
         if all(_LEAST <= values[place].size < LARGE for place in places):
@@ -255,32 +260,48 @@ def _overwritten(steps: Sequence[Step], own: Sequence[int], group: Group) -> lis
     return found
 
 
-def _in_place(calls: Sequence[tuple[Any, Sequence[int], int]], values: list[Any]) -> Any:
-    """The result of the last call; None, and nothing has changed, where the first cannot write over what it takes."""
-    for number, (function, places, over) in enumerate(calls):
-        given = [values[place] for place in places]
-        target = values[over] if over >= 0 else None
-        if target is None or not _takes(target, given):
-            if not number:
-                return None
-            target = np.empty(
-                np.broadcast_shapes(*[each.shape for each in given]), values[-1].dtype
-            )
-        values.append(function(*given, out=target))
+class _Call(NamedTuple):
+    """function: which takes `out`.  over: the place of what it may write over; -1: none.  bias: it is BiasAdd's."""
+
+    function: Callable[..., Any]
+    places: Sequence[int]
+    over: int
+    dtype: np.dtype[Any]
+    bias: bool
+
+
+def _in_place(calls: Sequence[_Call], values: list[Any]) -> Any:
+    """The result of the last call; None, and nothing has changed, where the nodes have to say themselves what fits."""
+    shapes = [value.shape for value in values]
+    for call in calls:
+        made = _shape_made(call, [shapes[place] for place in call.places])
+        if made is None:
+            return None
+        shapes.append(made)
+    for call, shape in zip(calls, shapes[len(values) :], strict=True):
+        given = [values[place] for place in call.places]
+        over = call.over
+        fits = over >= 0 and shapes[over] == shape and _may_be_written(values[over])
+        target = values[over] if fits else np.empty(shape, call.dtype)
+        values.append(call.function(*given, out=target))
     return values[-1]
 
 
-def _takes(target: Any, given: Sequence[Any]) -> bool:
-    """Whether the result for `given` has the shape of `target`, which may be written to."""
-    if not target.flags.c_contiguous or not target.flags.writeable or target.base is not None:
-        return False
-    shape, rank = target.shape, target.ndim
-    for each in given:
-        if each.shape == shape:
-            continue
-        if each.ndim > rank or (each.size != 1 and each.shape != shape[rank - each.ndim :]):
-            return False
-    return True
+def _shape_made(call: _Call, given: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The shape of the result; None where the function would raise, or the kernel would and the function not."""
+    first = given[0]
+    if all(each == first for each in given[1:]):
+        return None if call.bias else first
+    if isinstance(call.function, np.ufunc):
+        try:
+            return np.broadcast_shapes(*given)
+        except ValueError:
+            return None
+    return first if call.bias and first[-1:] == given[1] else None
+
+
+def _may_be_written(array: Any) -> bool:
+    return bool(array.flags.c_contiguous and array.flags.writeable and array.base is None)
 
 
 class _Any(Container[str]):
