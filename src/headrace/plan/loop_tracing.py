@@ -24,7 +24,7 @@ from headrace.plan.devices import kernel_of
 from headrace.plan.ir import BRANCH, LOOP, Instr, Step
 from headrace.plan.nesting import Loop, Select
 from headrace.run.exec.whole_loops import Form
-from headrace.run.state.cells import Cells
+from headrace.run.state.cells import Cells, Kept
 
 MOST_INSIDE: Final = 1 << 18
 """Iterations of a loop within one of the loop around: there nobody asks whether the step is to go on."""
@@ -64,7 +64,7 @@ def changing(detail: Loop) -> list[int]:
 
 def program(what: Traced, form: Form) -> Callable[..., Any]:
     """A function of (array namespace, most iterations, variables that change, all that is given, stores) that gives
-    the variables, the stores, and [whether it goes on, whether all holds].
+    the variables, the stores, and [whether it goes on, whether all holds, how many elements each store has].
     """
     detail: Loop = what.loop.detail
     places = what.changing
@@ -81,11 +81,20 @@ def program(what: Traced, form: Form) -> Callable[..., Any]:
             elif variable == following and start in what.constants:
                 values[variable] = what.constants[start]
         numbers = {slot: form.same[at] for at, slot in enumerate(what.slots)}
-        scope = _Scope(xp, what, numbers, form, values, list(stores), xp.zeros_like(most))
+        kept = [_filled(xp, *each) for each in zip(stores, form.kept, strict=True)]
+        scope = _Scope(xp, what, numbers, form, values, kept, xp.zeros_like(most))
         after, going, holds = scope.loop(what.loop, carried, variables, most)
-        return after, scope.stores, xp.stack([going, holds])
+        said = [*map(xp.int32, (going, holds)), *[each.length for each in scope.stores]]
+        return after, scope.stores, xp.stack(said)
 
     return run
+
+
+def _filled(xp: Any, cells: Cells, how: Kept) -> Cells:
+    """With room for all values where there are none yet."""
+    if cells.values is not None:
+        return cells
+    return cells._replace(values=xp.zeros((how.room, *how.shape), dtype=how.dtype))
 
 
 class _Scope:

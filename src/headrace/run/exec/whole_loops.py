@@ -89,6 +89,7 @@ class LoopProgram(FusedKernel):
         super().__init__(make, (), device)
         self._taken = taken
         self._per_call = _FIRST
+        self._bare = True  # stores without values are made by the program, which ends in one call
         self._seen: dict[Any, dict[int, Seen]] = {}  # of slots and lists, by what was given
 
     def run(self, values: Sequence[Any], scope: Any, there: Sequence[bool]) -> list[Any] | None:
@@ -124,7 +125,7 @@ class LoopProgram(FusedKernel):
             how = cells.kept(store, before.get(at), False)
             if how is not None and at in taken.alike:
                 how = cells.with_alike(how, store)
-            found = None if how is None else cells.packed(store, how, self._device)
+            found = None if how is None else cells.packed(store, how, self._device, self._bare)
             if how is None or found is None:
                 return None
             unique[id(store)] = len(kept)
@@ -200,11 +201,14 @@ class LoopProgram(FusedKernel):
         while True:
             began = time.perf_counter()
             carried, kept, said = form(np.int64(self._per_call), carried, given.rest, kept)
-            going, holds = np.asarray(said).tolist()
+            going, holds, *lengths = np.asarray(said).tolist()
             if not holds:
                 return None
             if not going:
                 break
+            if any(each.values is None for each in given.cells):
+                self._bare = False
+                return None
             took = time.perf_counter() - began
             if took < _SHORT_S:
                 self._per_call = min(4 * self._per_call, _MOST)
@@ -212,8 +216,10 @@ class LoopProgram(FusedKernel):
                 self._per_call = max(self._per_call // 2, 1)
             scope.check()
         ends = self._ends(given, values, carried, there)
-        for store, how, left in zip(given.stores, given.form.kept, kept, strict=True):
-            cells.unpack(store, left, how, self._device)  # type: ignore[arg-type]
+        for store, how, left, length in zip(
+            given.stores, given.form.kept, kept, lengths, strict=True
+        ):
+            cells.unpack(store, left, how, self._device, length)  # type: ignore[arg-type]
         return ends
 
     def _ends(
@@ -299,7 +305,7 @@ def _key(given: _Given) -> Any:
     known = [(each.shape, each.tobytes()) for each in (*given.form.known, *given.form.told)]
     kept = [(*how[:3], np.dtype(how.dtype).str, *how[4:]) for how in (*given.form.kept,)]
     lists = [None if how is None else (how.room, how.shape, how.grows) for how in given.lists]
-    rooms = [each.values.shape[0] for each in given.cells]
+    rooms = [None if each.values is None else each.values.shape[0] for each in given.cells]
     return (
         tuple(arrays),
         tuple(known),

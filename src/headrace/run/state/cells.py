@@ -62,7 +62,9 @@ class Kept(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """values: [room, …].  marks: [room] what was done to each, as TensorArrays say it, or whether elements of a list
+    """values: [room, …]; None where there is nothing yet, and the program is to make it.
+
+    marks: [room] what was done to each, as TensorArrays say it, or whether elements of a list
     are set; None of a stack.  length: how many there are []; None of a list that keeps its length.
     """
 
@@ -155,8 +157,11 @@ def _values(store: Store) -> Sequence[Any]:
 # -- there and back ---------------------------------------------------------------------------------------------------
 
 
-def packed(store: Store, how: Kept, device: Device) -> Cells | None:
-    """What it has, as arrays of the device, which nobody changes; None if that does not go."""
+def packed(store: Store, how: Kept, device: Device, bare: bool = False) -> Cells | None:
+    """What it has, as arrays of the device, which nobody changes; None if that does not go.
+
+    bare: of a TensorArray or a stack without values there are none.
+    """
     values = _values(store)
     whole = whole_of(values)
     known = values if whole is None else values[:1]
@@ -166,7 +171,8 @@ def packed(store: Store, how: Kept, device: Device) -> Cells | None:
     ):
         return None
     length = np.int32(len(values))
-    rows = _rows(values, how, device)
+    nothing = bare and all(value is None for value in values)
+    rows = None if nothing else _rows(values, how, device)
     if isinstance(store, Stack):
         return Cells(rows, None, length)
     if isinstance(store, TensorArray):
@@ -208,9 +214,11 @@ def _is_there(values: Iterable[Any], device: Device) -> bool:
     return all(isinstance(value, There) and value.device is device for value in found)
 
 
-def unpack(store: TensorArray | Stack, cells: Cells, how: Kept, device: Device) -> None:
-    """Have it hold what a program has left."""
-    values = _uncut(cells.values, how, device, int(cells.length))
+def unpack(
+    store: TensorArray | Stack, cells: Cells, how: Kept, device: Device, length: int
+) -> None:
+    """Have it hold what a program has left, so many elements."""
+    values = _uncut(cells.values, how, device, length)
     if isinstance(store, Stack):
         store.become(values)
         return
