@@ -25,6 +25,7 @@ from headrace.plan.rules import (
     unstretched,
     unstretched_pairs,
     updates,
+    updates_together,
 )
 from headrace.plan.rules.group import Rule
 
@@ -43,6 +44,7 @@ RULES: Final[tuple[Rule, ...]] = (
     assignments.RULE,
     resized_casts.RULE,
     elementwise.RULE,
+    updates_together.RULE,
     updates.RULE,
     send_buffers.RULE,
     unread_gathers.RULE,
