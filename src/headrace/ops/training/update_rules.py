@@ -29,7 +29,7 @@ from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels.product_parts import multiply, parts_of_product
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops.state.resources import held, variable_behind
-from headrace.run.exec.worker_pool import parallel_for
+from headrace.run.exec.worker_pool import parallel_for, size
 from headrace.run.state.variable import Locked, State
 from headrace.run.uninterrupted import changes
 
@@ -46,8 +46,8 @@ _T = (
     "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; "
 )
 _BLOCK = (
-    131072  # elements; smaller ones have the threads wait for the interpreter's lock more often
-)
+    1 << 18
+)  # elements; with smaller ones threads wait for the interpreter's lock as long as they work
 _ROOM_FROM = 2048  # elements; for less, memory is found as soon as what was kept
 _FEW_ROWS = 128  # so many numbers are in a set as soon as they are sorted
 _PRODUCT = 0  # slot of scratch memory
@@ -372,7 +372,8 @@ class Rule:
             start, end, _ = parts[0][1].indices(y.shape[1])
             width = end - start
             elements = x.shape[0] * y.shape[1]
-            if elements <= _FEW or (width < min(y.shape[1], _WIDE) and elements <= _STORED):
+            narrow = width < min(y.shape[1], _WIDE)
+            if elements <= _STORED and (elements <= _FEW or narrow or size() == 1):
                 self._of_stored(arrays, x, y, parts, more)
                 return
 

@@ -235,8 +235,11 @@ def _build(own: Sequence[int], group: Group) -> Kernel:
         for step, taken, member in zip(steps, over, group.members, strict=True)
     ]
 
+    first, *more = places
+
     def run(step: Any, *values: Any) -> Any:
-        if all(_LEAST <= values[place].size < LARGE for place in places):
+        middling = _LEAST <= values[first].size < LARGE
+        if middling and all(values[place].size < LARGE for place in more):
             found = _in_place(calls, [*values])
             if found is not None:
                 return found

@@ -94,6 +94,10 @@ class Group:
         """Places of what a node takes."""
         return [self.places[value] for value in member.inputs]
 
+    def info(self, member: Instr) -> NodeInfo:
+        """The node, as errors name it."""
+        return self._infos(member.op)
+
     def plain(self) -> Plain:
         """How the nodes run one by one."""
         register = {value: place + 1 for value, place in self.places.items()}

@@ -28,6 +28,7 @@ from headrace.plan.rules import (
     unstretched,
     unstretched_pairs,
     updates,
+    updates_together,
 )
 from headrace.plan.rules.group import Rule
 
@@ -50,6 +51,7 @@ RULES: Final[tuple[Rule, ...]] = (
     resized_casts.RULE,
     spread.RULE,
     elementwise.RULE,
+    updates_together.RULE,
     updates.RULE,
     send_buffers.RULE,
     unread_gathers.RULE,

@@ -28,13 +28,19 @@ FEWEST = 1 << 15  # elements; a smaller gradient stays in the cache anyway
 
 def _match(update: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
     """The update, and the product that is its gradient and nothing else."""
+    product = product_for(update, facts, taken)
+    return None if product is None else Match((product, update), _build)
+
+
+def product_for(update: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Instr | None:
+    """The product that is the gradient of an update and nothing else, if it is worth being made with it."""
     value = update.inputs[gradient_at(update.op)]
     product = facts.maker(value)
     if product is None or product.op.type != "MatMul" or product.controls or product in taken:
         return None
     if not facts.values.changing.isdisjoint(product.inputs) or not facts.is_for_one(value):
         return None
-    return Match((product, update), _build) if _is_worth_it(product.op.outputs[0]) else None
+    return product if _is_worth_it(product.op.outputs[0]) else None
 
 
 def _is_worth_it(product: Tensor) -> bool:

@@ -293,6 +293,19 @@ def size() -> int:
     return _current.pools[-1].size if _current.pools else 1
 
 
+@changes
+class by_itself:
+    """Context manager: what is done here is one part of a large operation, and shares nothing in turn."""
+
+    __slots__ = ("_pools",)
+
+    def __enter__(self) -> None:
+        self._pools, _current.pools = _current.pools, []
+
+    def __exit__(self, *exc: object) -> None:
+        _current.pools = self._pools
+
+
 def parallel_for(
     function: Callable[[Any], object], parts: Iterable[Any], products: bool = False
 ) -> None:
