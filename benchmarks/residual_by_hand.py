@@ -4,6 +4,7 @@ Two threads take a few images at a time from one batch normalization to the next
 first step on.  With a zero before each line of 32 pixels the windows of every third pixel follow each other in memory:
 a convolution multiplies them as they lie, once for each line of the filter; products are small enough for OpenBLAS not
 to pack them.  The gradient of what a convolution made is laid out like that once for both gradients that it goes to.
+It makes all products; tiles of lines (`headrace.ops._kernels.line_tiles`), which came later, make half of them.
 
 Used by: rows.models.
 """

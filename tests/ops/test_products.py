@@ -121,3 +121,27 @@ def test_a_factor_that_lies_across_is_cut_and_not_laid_out_for_each_part(
     assert all(part[1 - cut].indices(whole) == (0, whole, 1) for part in parts)
     covered = [at for part in parts for at in range(*part[cut].indices((rows, columns)[cut]))]
     assert covered == list(range((rows, columns)[cut]))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize(
+    "sides", [(392, 50, 1024), (395, 64, 1030), (50, 128, 1030), (7, 3, 5), (2000, 1, 900)]
+)
+def test_a_product_of_short_sums_is_the_product(
+    sides: tuple[int, int, int], reads: bool, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether or not it is made of small ones, of rows or of columns, with some left over; and lies across."""
+    monkeypatch.setattr(product_parts, "multiplies_as_they_lie", lambda: reads)
+    rows, summed, columns = sides
+    rng = np.random.default_rng(0)
+    for across in (False, True):
+        x = rng.integers(-4, 5, (summed, rows)).astype(kind).T
+        y = rng.integers(-4, 5, (columns, summed)).astype(kind).T
+        if not across:
+            x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+        room = np.full((rows, columns + 6), np.nan, kind)
+        product_parts.multiply(x, y, room[:, 3:-3])
+        np.testing.assert_array_equal(room[:, 3:-3], x @ y)
+        assert np.isnan(room[:, :3]).all()
+        assert np.isnan(room[:, -3:]).all()

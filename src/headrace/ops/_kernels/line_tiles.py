@@ -32,9 +32,7 @@ __all__: list[str] = []
 _TURNING: Final = 3.0  # what a multiplication with B or A takes, where one of a product takes 1
 _ADDING: Final = 10.0  # what it takes to write an element of a product and add it elsewhere
 _WRITING: Final = 16.0  # what it takes to write an element of a product
-_COPYING: Final = (
-    120.0  # what it takes to copy an element of a window elsewhere, and to multiply few of them
-)
+_COPYING: Final = 120.0  # what it takes to copy an element of a window elsewhere
 _OF_ONE: Final = 85.0  # the same where there is one channel: runs of a line are copied
 _WORTH: Final = 0.85  # of the time that all products take, at most
 _SUMMED: Final = 1024  # pixels of a sum: longer ones have larger errors
