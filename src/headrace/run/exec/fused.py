@@ -186,9 +186,9 @@ class _Compiler:
         with self._lock:
             self._ends = True
             self._waiting.clear()
-            self._idle.wait_for(lambda: not self._running, _MOST_S_AT_EXIT)
+            idle = self._idle.wait_for(lambda: not self._running, _MOST_S_AT_EXIT)
             thread = self._thread
-        if thread is not None:
+        if idle and thread is not None:
             _see_off(thread, _MOST_S_AT_EXIT)
 
     def begin_anew(self) -> None:
@@ -213,9 +213,19 @@ def _see_off(thread: threading.Thread, timeout_s: float) -> None:
     """
     ends = time.monotonic() + timeout_s
     thread.join(timeout_s)
-    place = f"/proc/self/task/{thread.native_id}"
-    while os.path.exists(place) and time.monotonic() < ends:
+    while _is_there(thread) and time.monotonic() < ends:
         time.sleep(_MOMENT_S)
+
+
+def _is_there(thread: threading.Thread) -> bool:
+    """Whether the system has a thread still; where it does not say, it has not."""
+    if thread.native_id is None:
+        return False
+    try:
+        os.kill(thread.native_id, 0)
+    except OSError:
+        return False
+    return True
 
 
 compiler: Final = _Compiler()
