@@ -336,3 +336,17 @@ def test_dropout_draws_what_it_drew_before(runtime: Runtime) -> None:
         one, other = run(together, runtime, fed)[0], run(apart, runtime, fed)[0]
         assert one.shape == other.shape
         assert set(np.unique(one)) <= {0.0, 4.0}
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0, 4)])
+def test_how_many_dimensions_there_are_may_be_unknown(
+    shape: tuple[int, ...], runtime: Runtime
+) -> None:
+    x = tf.placeholder(tf.float32, None)
+    sizes = tf.cast(tf.shape(x), tf.int64)
+    ones = tf.fill([tf.size(sizes)], 2.0)
+    filled = tf.fill(tf.concat([tf.shape(sizes), [2]], 0), 1.0)
+    fed = {x: np.ones(shape, np.float32)}
+    found, wanted, _ = together_and_apart([ones * 3.0, filled, sizes], fed, runtime)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -58,6 +58,7 @@ def memoize_shapes(step: Step) -> Step:
         makers = [facts.maker(value) for value in instr.inputs]
         known = [maker for maker in makers if maker is not None and maker in behind]
         if instr.what == SIZES:
+            wanted.update(known)
             behind[instr], asked[instr] = {instr: None}, dict.fromkeys(instr.inputs)
             continue
         if not _only_computes(instr):

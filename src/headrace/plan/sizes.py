@@ -25,7 +25,7 @@ from headrace.base.traits import DRAWS, OF_SHAPE
 from headrace.graph.const_value import KERNEL_FAILURES
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.ops._kernels import size_rules, symbolic_sizes
+from headrace.ops._kernels import number_rules, size_rules, symbolic_sizes
 from headrace.ops._kernels.size_rules import MOST, Node, Numbers, Partly, Sizes
 from headrace.plan.folding import from_constants, keep
 from headrace.plan.ir import BRANCH, DECIDE, LOOP, NODE, NOTHING, SIZES, Instr, Step, instrs
@@ -144,7 +144,7 @@ class Known:
         numbers: Sequence[Numbers | None] = ()
         if node is not None:
             try:
-                shapes, numbers = size_rules.shapes_of(node), size_rules.numbers_of(node)
+                shapes, numbers = size_rules.shapes_of(node), number_rules.numbers_of(node)
             except KERNEL_FAILURES:  # it does not fit, which is an error of the step
                 shapes = numbers = ()
         puts = self._stores.put_before(instr, self._running)
@@ -450,7 +450,7 @@ class _Resolving:
             used.update(self._given.get(instr, instr.inputs))
 
     def _only_makes_numbers(self, instr: Instr) -> bool:
-        plain = instr.what == NODE and not instr.body and instr.op.type in size_rules.names()
+        plain = instr.what == NODE and not instr.body and instr.op.type in number_rules.names()
         return plain and self._is_known(instr) and self._is_free(instr)
 
     def _made_of(self, step: Step, path: Path, results: Sequence[int]) -> Step:
