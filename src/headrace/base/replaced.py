@@ -194,8 +194,7 @@ _MORE_ESTIMATORS = (
     "DNNClassifierWithLayerAnnotations DNNRegressorWithLayerAnnotations RNNClassifier RNNEstimator "
     "SavedModelEstimator TowerOptimizer boosted_trees_classifier_train_in_memory "
     "boosted_trees_regressor_train_in_memory build_raw_supervised_input_receiver_fn clip_gradients_by_norm "
-    "export_all_saved_models export_saved_model_for_mode forward_features replicate_model_fn "
-    "stop_if_higher_hook stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"
+    "export_all_saved_models export_saved_model_for_mode forward_features replicate_model_fn"
 ).split()
 _OF_TPUS = (
     "AsyncCheckpointSaverHook DeviceAssignment TPUDistributionStrategy TPUInfeedOutfeedSessionHook Topology "

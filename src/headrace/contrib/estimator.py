@@ -18,6 +18,15 @@ if TYPE_CHECKING:
         dnn_logit_fn_builder,
         linear_logit_fn_builder,
     )
+    from headrace.training.estimator.early_stopping import (
+        make_early_stopping_hook,
+        make_stop_at_checkpoint_step_hook,
+        read_eval_metrics,
+        stop_if_higher_hook,
+        stop_if_lower_hook,
+        stop_if_no_decrease_hook,
+        stop_if_no_increase_hook,
+    )
     from headrace.training.estimator.heads.classic import (
         binary_classification_head,
         logistic_regression_head,
@@ -39,6 +48,10 @@ else:
             "headrace.training.estimator.canned.logits": (
                 "call_logit_fn dnn_logit_fn_builder linear_logit_fn_builder"
             ),
+            "headrace.training.estimator.early_stopping": (
+                "make_early_stopping_hook make_stop_at_checkpoint_step_hook read_eval_metrics stop_if_higher_hook "
+                "stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"
+            ),
             "headrace.training.estimator.heads.classic": (
                 "binary_classification_head logistic_regression_head multi_class_head multi_head multi_label_head "
                 "poisson_regression_head regression_head"
@@ -58,9 +71,16 @@ __all__ = [
     "dnn_logit_fn_builder",
     "linear_logit_fn_builder",
     "logistic_regression_head",
+    "make_early_stopping_hook",
+    "make_stop_at_checkpoint_step_hook",
     "multi_class_head",
     "multi_head",
     "multi_label_head",
     "poisson_regression_head",
+    "read_eval_metrics",
     "regression_head",
+    "stop_if_higher_hook",
+    "stop_if_lower_hook",
+    "stop_if_no_decrease_hook",
+    "stop_if_no_increase_hook",
 ]

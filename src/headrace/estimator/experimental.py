@@ -1,4 +1,4 @@
-"""`tf.estimator.experimental`: logits of features, and what models exported for training or evaluation are fed."""
+"""`tf.estimator.experimental`: logits of features, hooks that stop early, and what exported models are fed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ if TYPE_CHECKING:
         dnn_logit_fn_builder,
         linear_logit_fn_builder,
     )
+    from headrace.training.estimator.early_stopping import (
+        make_early_stopping_hook,
+        make_stop_at_checkpoint_step_hook,
+        stop_if_higher_hook,
+        stop_if_lower_hook,
+        stop_if_no_decrease_hook,
+        stop_if_no_increase_hook,
+    )
     from headrace.training.estimator.receivers import build_raw_supervised_input_receiver_fn
 else:
     __getattr__, __dir__ = _names_of(
@@ -19,6 +27,10 @@ else:
         {
             "headrace.training.estimator.canned.logits": (
                 "call_logit_fn dnn_logit_fn_builder linear_logit_fn_builder"
+            ),
+            "headrace.training.estimator.early_stopping": (
+                "make_early_stopping_hook make_stop_at_checkpoint_step_hook stop_if_higher_hook stop_if_lower_hook "
+                "stop_if_no_decrease_hook stop_if_no_increase_hook"
             ),
             "headrace.training.estimator.receivers": "build_raw_supervised_input_receiver_fn",
         },
@@ -29,4 +41,10 @@ __all__ = [
     "call_logit_fn",
     "dnn_logit_fn_builder",
     "linear_logit_fn_builder",
+    "make_early_stopping_hook",
+    "make_stop_at_checkpoint_step_hook",
+    "stop_if_higher_hook",
+    "stop_if_lower_hook",
+    "stop_if_no_decrease_hook",
+    "stop_if_no_increase_hook",
 ]

@@ -270,6 +270,14 @@ class Facts:
         return count == 1
 
     @cached_property
+    def by_type(self) -> Mapping[str, Sequence[Instr]]:
+        """Instructions by the type of their node, in order."""
+        found: dict[str, list[Instr]] = {}
+        for instr in self.step.code:
+            found.setdefault(instr.op.type, []).append(instr)
+        return found
+
+    @cached_property
     def waits(self) -> Mapping[Instr, frozenset[int]]:
         """The waiters that each instruction comes after, by itself or because of what it takes."""
         of_value: dict[int, frozenset[int]] = {}

@@ -44,9 +44,9 @@ def _pack_shape(c: ShapeContext) -> Shape:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a scalar is one of NumPy's own numbers."""
+    """Whether it is a scalar, and one of NumPy's own numbers."""
     kind = getattr(value, "dtype", None)
-    return kind is not None and kind.kind in "fiu"
+    return kind is not None and kind.kind in "fiu" and not value.ndim
 
 
 @op(

@@ -20,7 +20,7 @@ from headrace.run.uninterrupted import changes
 
 __all__: list[str] = []
 
-_MOST: Final = 1 << 14  # elements of a slot together; more are updated one after the other
+_MOST: Final = 1 << 14  # elements of a slot at a time
 
 
 class Part(NamedTuple):
@@ -54,18 +54,40 @@ class JointUpdate:
             arrays = _arrays(parts)
             if arrays is None:
                 return False
-            if sum([part.grad.size for part in parts]) > _MOST:
-                for part in parts:
-                    self._rule.change(part.variables, part.grad, part.rows, more)
-                return True
-            flat = [np.concatenate(of_one, axis=None) for of_one in zip(*arrays, strict=True)]
-            grad = np.concatenate([part.grad for part in parts], axis=None)
             try:
-                self._rule.step(room_like(grad), *flat, grad, **more)
-            except errors.OpError:  # of scalars; the node says so
+                self._change(parts, arrays, more)
+            except (
+                errors.OpError
+            ):  # of scalars, so it is the first call that fails; the node says so
                 return False
-            _put_back(flat, parts)
         return True
+
+    def _change(
+        self, parts: Sequence[Part], arrays: Sequence[list[Array]], more: dict[str, Any]
+    ) -> None:
+        start = 0
+        while start < len(parts):
+            end = _chunk(parts, start)
+            if end - start == 1:
+                only = parts[start]
+                self._rule.change(only.variables, only.grad, only.rows, more)
+            else:
+                chosen = parts[start:end]
+                values = zip(*arrays[start:end], strict=True)
+                flat = [np.concatenate(of_one, axis=None) for of_one in values]
+                grad = np.concatenate([part.grad for part in chosen], axis=None)
+                self._rule.step(room_like(grad), *flat, grad, **more)
+                _put_back(flat, chosen)
+            start = end
+
+
+def _chunk(parts: Sequence[Part], start: int) -> int:
+    """Up to where parts run together from `start` on, so that all they hold stays in the cache."""
+    total, end = 0, start
+    while end < len(parts) and (end == start or total + parts[end].grad.size <= _MOST):
+        total += parts[end].grad.size
+        end += 1
+    return end
 
 
 def _arrays(parts: Sequence[Part]) -> list[list[Array]] | None:

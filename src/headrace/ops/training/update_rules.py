@@ -231,6 +231,11 @@ def inputs_of(update: Operation) -> Inputs | None:
     return _INPUTS.get(update.type)
 
 
+def names_of(rule: Rule) -> list[str]:
+    """The ops whose updates are made by a rule."""
+    return [name for name, inputs in _INPUTS.items() if inputs.rule is rule]
+
+
 def gradient_at(update: Operation) -> int:
     """Which input of an update is its gradient."""
     assert update.spec is not None

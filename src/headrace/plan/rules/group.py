@@ -256,6 +256,7 @@ def joined(name: str, match: Match, step: Step, by_reference: AbstractSet[int] =
     stands = root if match.place is None else match.place
     made = {value for member in members for value in member.outputs}
     args: dict[tuple[int, bool], int] = {}  # (value, as a reference) -> what it is inside
+    taken: set[int] = set()
     code = []
     for member in members:
         spec = member.op.spec
@@ -270,8 +271,8 @@ def joined(name: str, match: Match, step: Step, by_reference: AbstractSet[int] =
             refers = value in by_reference or (bool(wanted) and wanted[at])
             inner = args.get((value, refers))
             if inner is None:
-                known = any(each == value for each, _ in args)
-                inner = step.values.new(step.values.tensor(value)) if known else value
+                inner = step.values.new(step.values.tensor(value)) if value in taken else value
+                taken.add(value)
                 args[value, refers] = inner
             inside.append(inner)
         code.append(member.changed(inputs=tuple(inside)))

@@ -20,7 +20,7 @@ import numpy as np
 from headrace.base.traits import UPDATES, VARIABLE
 from headrace.ops.state.resources import variable_behind
 from headrace.ops.training.joint_updates import JointUpdate, Part
-from headrace.ops.training.update_rules import Inputs, inputs_of
+from headrace.ops.training.update_rules import Inputs, inputs_of, names_of
 from headrace.plan.ir import NODE, Facts, Instr
 from headrace.plan.rules.embedding_updates import RowNodes, rows_before, summing
 from headrace.plan.rules.group import Group, Having, Match, Rule
@@ -45,15 +45,18 @@ def _match(last: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None
     first = _update(last, facts, taken)
     if first is None:
         return None
-    found, like = [first], _kind(last)
+    found, alike = [first], _alike(last, facts, taken)
     code, changed = facts.step.code, set[object]()
     read: set[object] = set()  # between an update and the last one
-    for at in range(facts.place[last] - 1, -1, -1):
+    at = facts.place[last]
+    while alike:
+        at -= 1
         instr = code[at]
         other = None
-        if inputs_of(instr.op) is not None and instr not in taken and _kind(instr) == like:
+        if instr in alike:
+            alike.remove(instr)
             other = _update(instr, facts, taken)
-        if other is not None and _may_run_later(instr, last, facts):
+        if other is not None:
             names = _variables(instr, facts)
             if names is not None and read.isdisjoint(names) and changed.isdisjoint(names):
                 found.append(other)
@@ -100,11 +103,20 @@ def _kind(instr: Instr) -> tuple[Any, ...]:
     return (known.rule, op.attrs["T"], shown, scalars, instr.device, known.resource)
 
 
-def _may_run_later(instr: Instr, last: Instr, facts: Facts) -> bool:
-    """Whether nobody takes what it gives, and it waits for what the last one waits for."""
-    if any(value in facts.results or facts.uses(value) for value in instr.outputs):
-        return False
-    return facts.waits[instr] == facts.waits[last]
+def _alike(last: Instr, facts: Facts, taken: AbstractSet[Instr]) -> set[Instr]:
+    """Updates of its kind before it, which wait for what it waits for, and give nothing that anybody takes."""
+    known, like = inputs_of(last.op), _kind(last)
+    assert known is not None
+    return {
+        instr
+        for name in names_of(known.rule)
+        for instr in facts.by_type.get(name, ())
+        if facts.place[instr] < facts.place[last]
+        and instr not in taken
+        and _kind(instr) == like
+        and not any(value in facts.results or facts.uses(value) for value in instr.outputs)
+        and facts.waits[instr] == facts.waits[last]
+    }
 
 
 def _variables(instr: Instr, facts: Facts) -> list[object] | None:
