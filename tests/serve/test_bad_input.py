@@ -219,7 +219,7 @@ def test_a_target_where_nobody_listens_is_named_within_the_deadline() -> None:
         began = time.monotonic()
         with pytest.raises(tf.errors.UnavailableError, match=f"{address}.*check the address"):
             session.run(one)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
     with pytest.raises(tf.errors.UnavailableError, match=address):
         tf.Session.reset(f"grpc://{address}", config=config)
 

@@ -373,7 +373,9 @@ def test_a_session_with_a_time_limit_keeps_it(cluster: Cluster) -> None:
     with tf.device("/job:worker/task:0"):
         queue = tf.FIFOQueue(4, [tf.int32], shapes=[[]])
         put, get = queue.enqueue(1), queue.dequeue()
-    config = tf.ConfigProto(operation_timeout_in_ms=50)
+    config = tf.ConfigProto(
+        operation_timeout_in_ms=1000
+    )  # of the steps that wait; the machine may be busy
     with tf.Session(cluster.target("worker:0"), config=config) as session:
         for _ in range(OFTEN):
             session.run(put)
