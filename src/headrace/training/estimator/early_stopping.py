@@ -78,9 +78,15 @@ def stop_if_higher_hook(
 ) -> SessionRunHook:
     """Stops once a metric of an evaluation is above the threshold.  Others: see `stop_if_no_increase_hook`."""
     return _crossing(
-        estimator, metric_name, threshold, operator.gt,
-        eval_dir, min_steps, run_every_secs, run_every_steps,
-    )  # fmt: skip
+        estimator,
+        metric_name,
+        threshold,
+        operator.gt,
+        eval_dir,
+        min_steps,
+        run_every_secs,
+        run_every_steps,
+    )
 
 
 def stop_if_lower_hook(
@@ -94,9 +100,15 @@ def stop_if_lower_hook(
 ) -> SessionRunHook:
     """Stops once a metric of an evaluation is below the threshold.  Others: see `stop_if_no_increase_hook`."""
     return _crossing(
-        estimator, metric_name, threshold, operator.lt,
-        eval_dir, min_steps, run_every_secs, run_every_steps,
-    )  # fmt: skip
+        estimator,
+        metric_name,
+        threshold,
+        operator.lt,
+        eval_dir,
+        min_steps,
+        run_every_secs,
+        run_every_steps,
+    )
 
 
 def stop_if_no_increase_hook(
@@ -114,9 +126,15 @@ def stop_if_no_increase_hook(
     steps do not count.  Others: see `make_early_stopping_hook`.
     """
     return _standing(
-        estimator, metric_name, max_steps_without_increase, operator.gt,
-        eval_dir, min_steps, run_every_secs, run_every_steps,
-    )  # fmt: skip
+        estimator,
+        metric_name,
+        max_steps_without_increase,
+        operator.gt,
+        eval_dir,
+        min_steps,
+        run_every_secs,
+        run_every_steps,
+    )
 
 
 def stop_if_no_decrease_hook(
@@ -130,9 +148,15 @@ def stop_if_no_decrease_hook(
 ) -> SessionRunHook:
     """Stops once a metric has not fallen for so many steps.  Others: see `stop_if_no_increase_hook`."""
     return _standing(
-        estimator, metric_name, max_steps_without_decrease, operator.lt,
-        eval_dir, min_steps, run_every_secs, run_every_steps,
-    )  # fmt: skip
+        estimator,
+        metric_name,
+        max_steps_without_decrease,
+        operator.lt,
+        eval_dir,
+        min_steps,
+        run_every_secs,
+        run_every_steps,
+    )
 
 
 def read_eval_metrics(eval_dir: Any) -> dict[int, dict[str, float]]:
