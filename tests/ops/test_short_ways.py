@@ -9,7 +9,6 @@ import pytest
 
 from headrace.base.dtypes import int32
 from headrace.graph.registry import get
-from headrace.ops._kernels import fingerprints
 from headrace.ops._kernels.fingerprints import farm
 
 RNG = np.random.default_rng(11)
@@ -88,32 +87,15 @@ def test_rows_without_elements_get_one(order: str, count: int) -> None:
     assert np.array_equal(values, given[1])
 
 
-def test_fingerprints_of_strings_that_repeat_are_remembered_and_the_same() -> None:
+def test_fingerprints_of_strings_that_repeat_are_those_of_each_alone() -> None:
     words = [bytes(RNG.integers(0, 256, size, np.uint8)) for size in (0, 1, 4, 9, 20, 40, 64, 65)]
     wanted = [int(farm([word])[0]) for word in words]
-    fingerprints._known = fingerprints._Known()
     drawn = RNG.integers(0, len(words), 100)
     for _ in range(2):
         found = farm([words[at] for at in drawn])
         assert found.dtype == np.uint64
         assert found.tolist() == [wanted[at] for at in drawn]
-    assert sorted(map(len, fingerprints._known.place)) == [0, 1, 4, 9, 20, 40, 64]
     assert farm([*words, b"another"])[:-1].tolist() == wanted
-
-
-def test_no_more_fingerprints_are_remembered_than_there_is_room_for() -> None:
-    most = fingerprints._MOST_KNOWN
-    fingerprints._known = fingerprints._Known()
-    for start in range(0, 2 * most, most // 4):
-        strings = [b"%d" % at for at in range(start, start + most // 4)] * 2
-        found = farm(strings)
-        assert len(fingerprints._known.place) <= most
-        assert found[: most // 4].tolist() == found[most // 4 :].tolist()
-        assert int(found[0]) == int(farm(strings[:1])[0])
-    one_off = [b"%d" % at for at in range(most + 1)]
-    before = len(fingerprints._known.place)
-    farm(one_off)
-    assert len(fingerprints._known.place) == before
 
 
 def test_crosses_of_one_element_a_row_are_those_among_others() -> None:

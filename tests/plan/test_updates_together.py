@@ -13,7 +13,7 @@ import headrace as tf
 from headrace.ops._kernels import product_parts
 from headrace.ops.linalg import products as linear
 from headrace.plan.explain import explaining
-from headrace.plan.rules import updates, updates_together
+from headrace.plan.rules import joint_updates, updates, updates_together
 from headrace.run.exec import worker_pool
 
 Array = np.ndarray[Any, Any]
@@ -29,6 +29,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (updates, updates_together):
         monkeypatch.setattr(module, "FEWEST", 100)
     monkeypatch.setattr(updates_together, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(joint_updates, "_LARGEST", 0)
     with tf.Graph().as_default():
         yield
 

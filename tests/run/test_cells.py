@@ -32,7 +32,7 @@ def test_an_array_of_tensors_becomes_what_a_program_leaves() -> None:
     packed = cells.packed(one, how, HOST)
     assert packed is not None
     packed = packed._replace(values=ROWS, marks=np.array([1, 1, 0], np.int8))
-    cells.unpack(one, packed, how, HOST)
+    cells.unpack(one, packed, how, HOST, 3)
     np.testing.assert_array_equal(one.read(1), ROWS[1])
     with pytest.raises(errors.InvalidArgumentError, match="already been read"):
         one.write(1, ROWS[1])
@@ -46,7 +46,7 @@ def test_what_a_program_leaves_goes_on_whole() -> None:
     how = cells.kept(one, Seen(3, (2,)), False)
     assert how is not None
     written = cells.Cells(ROWS, np.ones(3, np.int8), np.int32(3))
-    cells.unpack(one, written, how, HOST)
+    cells.unpack(one, written, how, HOST, 3)
     again = cells.packed(one, how, HOST)
     assert again is not None
     assert again.values is ROWS
@@ -65,7 +65,7 @@ def test_a_stack_has_room_for_as_many_as_there_were() -> None:
     assert how is not None
     assert how.room == 4
     left = cells.Cells(np.concatenate([ROWS, ROWS[:1]]), None, np.int32(3))
-    cells.unpack(stack, left, how, HOST)
+    cells.unpack(stack, left, how, HOST, 3)
     assert whole_of(stack.contents()) is left.values
     np.testing.assert_array_equal(stack.pop(), ROWS[2])
     stack.push(ROWS[0])
@@ -76,6 +76,19 @@ def test_a_stack_has_room_for_as_many_as_there_were() -> None:
     how = cells.kept(limited, Seen(3, (2,)), False)
     assert how is not None
     assert how.room == 3
+
+
+def test_what_is_empty_may_be_left_to_the_program() -> None:
+    stack = Stack("stack", dtypes.float32, -1)
+    how = cells.kept(stack, Seen(3, (2,)), False)
+    assert how is not None
+    bare = cells.packed(stack, how, HOST, bare=True)
+    assert bare is not None
+    assert bare.values is None
+    stack.push(ROWS[0])
+    full = cells.packed(stack, how, HOST, bare=True)
+    assert full is not None
+    np.testing.assert_array_equal(full.values, [ROWS[0], [0, 0], [0, 0], [0, 0]])
 
 
 def test_a_list_keeps_what_was_never_set() -> None:

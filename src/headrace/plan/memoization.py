@@ -13,7 +13,6 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -91,19 +90,19 @@ def _looking_further(step: Step) -> Step:
     """The step where shapes are those of what has the same shape, and is there anyway: nodes that make one of the other
     may run together, and one that is wanted for its shape alone does not run.
     """
-    facts, passed = step.facts, dict[Instr, None]()
+    facts, changed = step.facts, False
     code = []
     for instr in step.code:
         if OF_SHAPE in instr.op.traits and instr.what == NODE:
-            inputs = tuple([_alike_earlier(value, instr, facts, passed) for value in instr.inputs])
+            inputs = tuple([_alike_earlier(value, instr, facts) for value in instr.inputs])
             if inputs != instr.inputs:
-                instr = instr.changed(inputs=inputs)
+                instr, changed = instr.changed(inputs=inputs), True
         code.append(instr)
-    return _without_unread(step.with_code(code), passed.keys()) if passed else step
+    return _without_unread(step.with_code(code) if changed else step)
 
 
-def _alike_earlier(value: int, instr: Instr, facts: Facts, passed: dict[Instr, None]) -> int:
-    """passed: of whose inputs the shape is asked instead of that of what they give."""
+def _alike_earlier(value: int, instr: Instr, facts: Facts) -> int:
+    """An input of what makes it that has its shape, and is there anyway."""
     while True:
         maker = facts.maker(value)
         first = None if maker is None else _of_same_shape(maker, value)
@@ -111,7 +110,6 @@ def _alike_earlier(value: int, instr: Instr, facts: Facts, passed: dict[Instr, N
             return value
         if not any(facts.place[user] > facts.place[instr] for user in facts.users(first)):
             return value
-        passed[maker] = None
         value = first
 
 
@@ -129,17 +127,26 @@ def _of_same_shape(maker: Instr, value: int) -> int | None:
     return stretched[0] if len(stretched) == 1 else None
 
 
-def _without_unread(step: Step, passed: AbstractSet[Instr]) -> Step:
-    """Without those of the nodes that nobody reads any more: of one tensor and numbers, they cannot fail."""
-    facts, code = step.facts, []
-    for instr in step.code:
-        unread = instr in passed and LIKE_FIRST not in instr.op.traits
-        if unread and facts.results.isdisjoint(instr.outputs) and instr.op not in facts.awaited:
-            unread = not instr.controls and not any(facts.uses(value) for value in instr.outputs)
-            if unread and all(tensor._dtype._base.np.kind == "f" for tensor in instr.op.inputs):
-                continue
+def _without_unread(step: Step) -> Step:
+    """Without nodes that nobody reads any more, since shapes are made of others: of one tensor and numbers, they cannot
+    fail.
+    """
+    facts = step.facts
+    read, code = {*facts.results}, list[Instr]()
+    for instr in reversed(step.code):
+        if read.isdisjoint(instr.outputs) and _cannot_fail(instr, facts):
+            continue
+        read.update(instr.inputs)
         code.append(instr)
-    return step.with_code(code)
+    return step.with_code(code[::-1]) if len(code) < len(step.code) else step
+
+
+def _cannot_fail(instr: Instr, facts: Facts) -> bool:
+    if instr.what != NODE or instr.controls or instr.op in facts.awaited or not instr.outputs:
+        return False
+    if LIKE_FIRST in instr.op.traits or _of_same_shape(instr, instr.outputs[0]) is None:
+        return False
+    return all(tensor._dtype._base.np.kind == "f" for tensor in instr.op.inputs)
 
 
 def _have_shapes(instr: Instr, step: Step) -> bool:
