@@ -143,7 +143,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     *_early(_unfused),
     Pass("sizes", resolve, invariants.check_values, _improved),
     Pass("stacks", drop_stacked_shapes, invariants.check_values, _outside),
-    Pass("idle", leave_idle, invariants.check_values, _improved),
+    Pass("idle then", leave_idle, invariants.check_values, _improved),
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
     Pass("draws", draw_ahead, invariants.check_values, _draws_elsewhere),
