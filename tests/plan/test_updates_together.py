@@ -15,6 +15,7 @@ from headrace.ops.linalg import products as linear
 from headrace.plan.explain import explaining
 from headrace.plan.rules import joint_updates, updates, updates_together
 from headrace.run.exec import worker_pool
+from headrace.run.exec.blas import multiplies_as_they_lie
 
 Array = np.ndarray[Any, Any]
 SIZES = (12, 40, 30, 20, 5)
@@ -83,9 +84,12 @@ def test_training_is_the_same_side_by_side_and_one_by_one(
                     feeds = {fed: random(batch, SIZES[0], seed=number)}
                     session.run(train, feeds)
                 trained.append(session.run([*variables, steps]))
-    for one, *others in zip(*trained, strict=True):
-        for other in others:
-            np.testing.assert_array_equal(one, other)
+    for alone, one, other in zip(*trained, strict=True):
+        np.testing.assert_array_equal(one, other)
+        if multiplies_as_they_lie():
+            np.testing.assert_array_equal(alone, one)
+        else:  # bits of products depend on how many rows are made at a time, which are few here
+            np.testing.assert_allclose(alone, one, 1e-3, 1e-5)
 
 
 def test_they_are_one_instruction_and_share_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:

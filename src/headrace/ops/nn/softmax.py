@@ -158,8 +158,9 @@ def softmax_cross_entropy_op(xp: Any, features: Array, labels: Array) -> Any:
 def _sparse_shape(c: ShapeContext) -> list[Shape]:
     features, labels = c.with_rank("features", 2), c.with_rank("labels", 1)
     assert features is not None
-    batch = shapes.merge(features[:1], labels)
-    return [batch, (*(batch or (None,)), features[1])]
+    assert labels is not None
+    batch = shapes.merge_sizes(features[0], labels[0], "rows of logits and labels")
+    return [(batch,), (batch, features[1])]
 
 
 @op(
