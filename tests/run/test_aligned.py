@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -13,6 +16,13 @@ from headrace.run.state.aligned import aligned, aligned_copy
 from headrace.run.state.variable import State
 
 LARGE = (300, 200)
+INITIALIZERS: dict[str, Callable[[int | None], Any]] = {
+    "a constant": lambda seed: tf.constant_initializer(0.5),
+    "uniform": lambda seed: tf.random_uniform_initializer(-1, 1, seed),
+    "normal": lambda seed: tf.random_normal_initializer(0, 0.1, seed),
+    "truncated": lambda seed: tf.truncated_normal_initializer(0, 0.1, seed),
+    "glorot": lambda seed: tf.glorot_uniform_initializer(seed),
+}
 
 
 def place(array: np.ndarray) -> int:
@@ -54,3 +64,14 @@ def test_variables_are_aligned_whatever_they_are_assigned(use_resource: bool) ->
         assert place(state.array) == 0
         np.testing.assert_array_equal(read, values)
         np.testing.assert_array_equal(state.array, values * 2)
+
+
+@pytest.mark.parametrize("seed", [None, 3], ids=["no seed", "a seed"])
+@pytest.mark.parametrize("initializer", INITIALIZERS)
+def test_first_values_are_made_where_they_are_aligned(initializer: str, seed: int | None) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.get_variable("v", [700, 500], initializer=INITIALIZERS[initializer](seed))
+        session.run(tf.global_variables_initializer())
+        kept = session._engine._runtime.resources.all()  # type: ignore[attr-defined]
+        (state,) = [each for each in kept if isinstance(each, State)]
+        assert place(state.array) == 0

@@ -24,6 +24,7 @@ import numpy as np
 from headrace.ops._kernels.libm_floats import logarithms, sines_and_cosines
 from headrace.run.exec.worker_pool import parallel_for
 from headrace.run.queues.philox import philox_halves, philox_words
+from headrace.run.state.aligned import aligned
 
 Array = np.ndarray[Any, Any]
 Draw = Callable[["Stream", Array, Array], None]
@@ -132,7 +133,7 @@ class Stream:
         """
         first, out = (
             self.reserve(size * _BLOCKS_PER_NUMBER),
-            np.empty((-(-size // 4), 4), np.float32),
+            aligned((-(-size // 4), 4), np.dtype(np.float32)),
         )
 
         def chunk(at: int) -> None:
@@ -211,7 +212,7 @@ def _uniforms(even: Array, odd: Array, out: Array) -> None:
 def uniform(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     """[size] in [0, 1)."""
     if not stream.seeded and dtype in (np.float32, np.float64):
-        return stream.numpy.random(size, dtype)
+        return stream.numpy.random(dtype=dtype, out=aligned((size,), dtype))
     if dtype == np.float32:
         return stream.floats(size, _uniforms)
     out = np.empty(size, dtype)
@@ -253,7 +254,8 @@ def normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     """[size] of mean 0 and standard deviation 1."""
     if not stream.seeded:
         kind = np.float64 if dtype == np.float64 else np.float32
-        return stream.numpy.standard_normal(size, kind).astype(dtype, copy=False)
+        made = aligned((size,), np.dtype(kind))
+        return stream.numpy.standard_normal(dtype=kind, out=made).astype(dtype, copy=False)
     if dtype == np.float64:
         out = np.empty(size, dtype)
         stream.fill(out, 2, normals_of)
@@ -272,7 +274,7 @@ def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     stride = group * _BLOCKS_PER_NUMBER // 4
     first = stream.reserve(size * _BLOCKS_PER_NUMBER)
     groups = -(-size // group)
-    out = np.empty((groups, group), kind)
+    out = aligned((groups, group), kind)
 
     def chunk(at: int) -> None:
         some = out[at : at + _CHUNK]
@@ -333,7 +335,7 @@ def _all_of_row(truths: Array) -> Array:
 
 def _redrawn(generator: np.random.Generator, size: int, dtype: np.dtype[Any]) -> Array:
     kind = np.float64 if dtype == np.float64 else np.float32
-    out = generator.standard_normal(size, kind)
+    out = generator.standard_normal(dtype=kind, out=aligned((size,), np.dtype(kind)))
     far = np.flatnonzero(np.abs(out) >= _CUTOFF)
     while far.size:
         again = generator.standard_normal(far.size, kind)

@@ -40,6 +40,7 @@ from headrace.plan.rules.elementwise import (
 from headrace.plan.rules.group import Group, Having, Match, Rule
 from headrace.run.devices.device import HOST
 from headrace.run.exec.instructions import Kernel
+from headrace.run.state.aligned import aligned
 from headrace.run.state.variable import State
 
 Array = np.ndarray[Any, Any]
@@ -98,7 +99,7 @@ def _build(drawn: Sequence[int], group: Group) -> Kernel:
         others = [value for at, value in enumerate(values) if at != target_at]
         array = values[taken_at] if taken_at >= 0 else None
         if array is None or not _may_be_had(array, shape, dtype):
-            array = np.empty(shape, dtype)
+            array = aligned(shape, dtype)
         row = row_of([*others, array], shape)
         if row is None:
             return None

@@ -1,6 +1,6 @@
 """Arrays that begin at a cache line: those XLA reads where they are, and others it copies first.
 
-Called by: run.state.variable.  Threads: any.
+Called by: run.state.variable, plan.rules.assignments, ops._kernels.random_streams.  Threads: any.
 Measured: one pass over 16 MB takes a program of XLA's 2.4 ms where they are aligned, 3.9 where they are not.
 """
 
