@@ -72,8 +72,9 @@ browser: $(VENV)/installed-browser
 		echo "installing Chromium" && apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null
 	@$(BIN)/python -m pytest tests/browser $(ARGS)
 
+# Each worker has a TensorFlow of its own, whose threads take turns badly where there are more of them than processors.
 oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
-	@$(BIN)/python -m pytest $(PARALLEL) --no-loadscope-reorder $(wildcard tests/oracle tests/interop) $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -o timeout=400 $(wildcard tests/oracle tests/interop) $(ARGS)
 
 # The same programs of tf.estimator under headrace and under the last TensorFlow that has it.
 estimator: $(VENV)/installed-dev $(HEADRACE_ESTIMATOR_ORACLE_PYTHON)
