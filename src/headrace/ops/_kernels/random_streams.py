@@ -173,11 +173,6 @@ def outputs_of(rows: Array, samples: int) -> Iterator[tuple[Array, Array]]:
 # -- bits to numbers in [0, 1) ----------------------------------------------------------------
 
 
-def _float32(words: Array) -> Array:
-    bits = (words.astype(np.uint32) & np.uint32(0x7FFFFF)) | np.uint32(127 << 23)
-    return bits.view(np.float32) - np.float32(1)
-
-
 def _float64(high: Array, low: Array) -> Array:
     bits = ((high & np.uint64(0xFFFFF)) << np.uint64(32)) | low | np.uint64(1023 << 52)
     return bits.view(np.float64) - 1.0

@@ -42,9 +42,10 @@ class Wait(NamedTuple):
 
 
 def finders(program: Program) -> list[Kernel] | None:
-    """For each value that leaves, the kernel of the step that finds the variable whose contents it is.
+    """For each value that leaves, what finds the variable whose contents it is, in a step.
 
-    None if anything else is computed, taken or left on the way.
+    It raises what the step would, where there is none that can be read.  None if anything else is computed, taken or
+    left on the way.
     """
     if program.flat is None or program.num_args:
         return None
