@@ -11,7 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -264,12 +264,16 @@ def test_what_was_put_off_is_heard_although_the_thread_was_about_to_wait(
 
 
 def in_a_callback_of_the_collector(press: Callable[[], object]) -> None:
+    this = threading.current_thread()
+
     def collects(phase: str, info: dict[str, int]) -> None:
-        gc.callbacks.remove(collects)
-        press()
+        if threading.current_thread() is this:
+            gc.callbacks.remove(collects)
+            press()
 
     gc.callbacks.append(collects)
-    gc.collect()
+    while collects in gc.callbacks:
+        gc.collect()  # which does nothing while another thread collects
 
 
 def in_a_finalizer(press: Callable[[], object]) -> None:
@@ -290,6 +294,15 @@ def in_the_callback_of_a_weak_reference(press: Callable[[], object]) -> None:
     assert seen() is None
 
 
+def in_a_finalizer_that_swallows_all(press: Callable[[], object]) -> None:
+    class Ends:
+        def __del__(self) -> None:
+            with suppress(BaseException):  # as the __del__ of a gRPC channel does
+                press()
+
+    Ends()
+
+
 UNHEARD = [in_a_callback_of_the_collector, in_a_finalizer, in_the_callback_of_a_weak_reference]
 """Where Python tells nobody but `sys.unraisablehook` of what is raised."""
 
@@ -303,7 +316,7 @@ def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return told
 
 
-@pytest.mark.parametrize("somewhere", UNHEARD)
+@pytest.mark.parametrize("somewhere", [*UNHEARD, in_a_finalizer_that_swallows_all])
 def test_what_lands_where_python_tells_nobody_is_heard_by_the_step_that_waits(
     session: tf.Session, unraisable: list[Any], somewhere: Callable[[Callable[[], object]], None]
 ) -> None:
@@ -335,6 +348,26 @@ def test_what_a_program_raises_there_goes_where_it_went(
     interrupts.install()  # as the next session does
     somewhere(raises(SystemExit()))
     assert unraisable == [ValueError, KeyboardInterrupt, SystemExit]
+
+
+def test_a_finalizer_that_hangs_is_interrupted_and_so_is_the_program(
+    session: tf.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interrupts, "_FINALIZER_S", 0.05)
+    ended: list[bool] = []
+
+    class Hangs:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+            try:
+                ended.append(threading.Event().wait(WITHIN_S))
+            except KeyboardInterrupt:
+                ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        Hangs()
+        assert threading.Event().wait(WITHIN_S)
+    assert ended == [True]
 
 
 def test_what_comes_while_another_is_being_put_off_is_put_off_with_it(

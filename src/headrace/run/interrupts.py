@@ -7,6 +7,8 @@ nothing but at Ctrl-C, when the stack is looked at.  A program that has a handle
 
 Python tells nobody but `sys.unraisablehook` of what is raised in a `__del__`, in a callback of the garbage collector or
 of a weak reference, which run in the middle of anything.  A KeyboardInterrupt that lands there is sent again, too.
+A `__del__` may also swallow it (that of a gRPC channel does), so it is put off there: for a while, since one that hangs
+is to end.
 
 Who would have a handler of their own only in the place of Python's (asyncio.run, trio.run) compares with
 `signal.default_int_handler`, and puts that back afterwards.  So that name stands for this handler, too, which does what
@@ -29,12 +31,22 @@ from headrace.run.uninterrupted import CHANGING, TAKING, changes
 
 _SOON_S = 0.001
 _SELDOM_S = 0.05
+_FINALIZER_S = 1.0
 
 _WAITS = Pending.wait.__code__
 
 PYTHONS_OWN = signal.default_int_handler
 
-_put_off: object | None = None  # what stands for the one that is put off
+
+
+class _PutOff:
+    """What stands for one that is put off."""
+
+    def __init__(self) -> None:
+        self.since = time.monotonic()
+
+
+_put_off: _PutOff | None = None
 _ignores = False  # what is left of one that has been heard
 _sending = _thread.RLock()  # the main thread may hear another one while it has it
 
@@ -87,24 +99,29 @@ def _handle(number: int, frame: FrameType | None) -> None:
     global _put_off
     if _ignores:
         return
-    if not is_changing(frame):
+    if is_changing(frame):
+        _send_again(number)
+    elif _finalizes(frame):
+        if time.monotonic() - _send_again(number).since > _FINALIZER_S:
+            PYTHONS_OWN(number, frame)
+    else:
         if _put_off is not None:
             with _sending:  # from now on nothing is
                 _put_off = None
             _let_the_last_one_come()
         PYTHONS_OWN(number, frame)
-    else:
-        _send_again(number)
 
 
 @changes  # what is sent by then is not to land in who is interrupted, by way of this
-def _send_again(number: int) -> None:
+def _send_again(number: int) -> _PutOff:
     global _put_off
-    if _put_off is None:
-        _put_off = object()
+    known = _put_off
+    if known is None:
+        known = _put_off = _PutOff()
         _thread.start_new_thread(
-            _again, (number, _put_off)
+            _again, (number, known)
         )  # threading's locks may be held by who is interrupted
+    return known
 
 
 def waits() -> bool:
@@ -135,7 +152,16 @@ def is_changing(frame: FrameType | None) -> bool:
     return False
 
 
-def _again(number: int, put_off: object) -> None:
+def _finalizes(frame: FrameType | None) -> bool:
+    """Whether a `__del__` runs there."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _again(number: int, put_off: _PutOff) -> None:
     """Send it once more, until it is heard: one that comes just before the thread begins to wait does not wake it."""
     global _put_off
     main = threading.main_thread().ident
@@ -146,6 +172,6 @@ def _again(number: int, put_off: object) -> None:
         with _sending:
             if _put_off is put_off:
                 signal.pthread_kill(main, number)
-        if signal.getsignal(number) is not _handle:  # it is somebody else's from now on
-            _put_off = None
+                if signal.getsignal(number) is not _handle:  # it is somebody else's from now on
+                    _put_off = None
         pause = min(2 * pause, _SELDOM_S)
