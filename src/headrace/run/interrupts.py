@@ -38,7 +38,6 @@ _WAITS = Pending.wait.__code__
 PYTHONS_OWN = signal.default_int_handler
 
 
-
 class _PutOff:
     """What stands for one that is put off."""
 
