@@ -211,3 +211,58 @@ def mlp_step(tf: Any, bench: Bench) -> None:
         got = [session.run([loss, train], feed)[0] for _ in range(mlp.CHECKED_STEPS)]
         bench.expect(got, mlp.losses(mlp.CHECKED_STEPS), relative=1e-4)
         bench.time(lambda: session.run(train, feed))
+
+
+UNROLLED, UNITS, STATES = 20, 16, 5
+
+
+@row("an actor's unroll: 20 steps of an environment (py_func) and an LSTM, by scan", faster=1)
+def unroll(tf: Any, bench: Bench) -> None:
+    """What the policy decides is what the environment is asked next, so that no two steps may be under way at once."""
+    moves = np.random.default_rng(1).random((UNROLLED, STATES), np.float32)
+
+    def environment(step: np.int32, decided: np.float32) -> np.ndarray:
+        return moves[step] + decided
+
+    cell = tf.nn.rnn_cell.BasicLSTMCell(UNITS)
+    start = (tf.zeros([STATES]), cell.zero_state(1, tf.float32))
+
+    def act(before: Any, step: Any) -> Any:
+        seen, state = before
+        output, state = cell(tf.expand_dims(seen, 0), state)
+        seen = tf.py_func(environment, [step, tf.reduce_sum(output)], tf.float32)
+        return tf.reshape(seen, [STATES]), state
+
+    seen, _ = tf.scan(act, tf.range(UNROLLED), initializer=start)
+    last = seen[-1]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        bench.expect(session.run(seen).shape, (UNROLLED, STATES))
+        bench.time(lambda: session.run(last))
+
+
+@row("training step of an MLP, fed by a cond of two queues", faster=1)
+def either_queue_step(tf: Any, bench: Bench) -> None:
+    """One queue for training and one for validation, as programs have; each step puts back what it takes."""
+    random = np.random.default_rng(2)
+    queues = [tf.FIFOQueue(4, [tf.float32, tf.int64], [[32, 100], [32]]) for _ in range(2)]
+    batch = random.random((32, 100), np.float32), random.integers(0, 10, 32)
+    training = tf.placeholder_with_default(True, [])
+    x, labels = tf.cond(training, queues[0].dequeue, queues[1].dequeue)
+    hidden, inputs = x, 100
+    for units in (64, 64, 64, 10):
+        weights = tf.Variable(random.standard_normal((inputs, units), np.float32) * 0.1)
+        hidden = tf.matmul(tf.nn.relu(hidden), weights) + tf.Variable(tf.zeros([units]))
+        inputs = units
+    loss = tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=hidden)
+    )
+    train = tf.train.AdamOptimizer(1e-4).minimize(loss)
+    with tf.control_dependencies([train]):
+        again = queues[0].enqueue([x, labels])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(queues[0].enqueue(batch))
+        session.run(again)
+        bench.expect(session.run(queues[0].size()), 1)
+        bench.time(lambda: session.run(again))

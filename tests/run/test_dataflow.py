@@ -275,7 +275,7 @@ def test_gradient_loops_see_the_iterations_backwards(execute: Execute) -> None:
     assert execute(slope, {x: np.float64(2)}) == 6 * 2.0**5
 
 
-# -- what may wait is the general executor's -------------------------------------------------------
+# -- what may wait in several iterations is the general executor's (else: test_parked) ------------------
 
 
 def test_a_node_that_waits_inside_a_loop_is_waited_for_in_every_iteration(general: Any) -> None:
@@ -297,11 +297,11 @@ def test_a_node_that_waits_inside_a_loop_is_waited_for_in_every_iteration(genera
     assert found == [1234]
 
 
-def test_a_wait_in_a_loop_ends_with_the_scope_and_says_where_it_was(general: Any) -> None:
+def test_a_wait_in_a_loop_ends_with_the_scope_and_says_where_it_was(execute: Any) -> None:
     queue = tf.FIFOQueue(10, tf.int32, [[]], name="empty")
     loop = tf.while_loop(lambda i: i < 4, lambda i: i + queue.dequeue(name="wait"), [0])
     with pytest.raises(tf.errors.DeadlineExceededError, match=r"while/wait.*empty"):
-        general(loop, None, (), Scope(0.02))
+        execute(loop, None, (), Scope(0.02))
 
 
 @pytest.mark.parametrize("parallel", [1, 3])
@@ -361,13 +361,13 @@ def test_what_was_sent_leaves_before_something_is_computed(graph: tf.Graph) -> N
     assert channels.asked[channels.asked.index("send") + 1] == "flush"
 
 
-def test_a_branch_that_is_not_taken_does_not_wait(general: Any) -> None:
+def test_a_branch_that_is_not_taken_does_not_wait(execute: Any) -> None:
     queue = tf.FIFOQueue(10, tf.int32, [[]])
     pred = tf.placeholder(tf.bool, [])
     result = tf.cond(pred, queue.dequeue, lambda: tf.constant(-1))
-    assert general(result, {pred: np.bool_(False)}) == -1
-    general([], targets=[queue.enqueue(7)])
-    assert general(result, {pred: np.bool_(True)}) == 7
+    assert execute(result, {pred: np.bool_(False)}) == -1
+    execute([], targets=[queue.enqueue(7)])
+    assert execute(result, {pred: np.bool_(True)}) == 7
 
 
 def test_a_control_trigger_runs_whatever_it_waits_for(general: Any) -> None:
@@ -393,12 +393,11 @@ def test_a_merge_in_a_frame_that_no_loop_explains(general: Any) -> None:
 
 
 WAITS_OR_UNSTRUCTURED = {
-    "a dequeue in a branch": lambda: tf.cond(
-        tf.constant(True), tf.FIFOQueue(1, tf.int32, [[]]).dequeue, lambda: tf.constant(1)
-    ),
-    "a dequeue in a loop": lambda: counted(
-        3, lambda i: i + tf.FIFOQueue(1, tf.int32, [[]]).dequeue()
-    ),
+    "a dequeue in a loop, several iterations of which may wait": lambda: tf.while_loop(
+        lambda i, _: i < 3,
+        lambda i, total: (i + 1, total + tf.FIFOQueue(1, tf.int32, [[]]).dequeue()),
+        [0, 0],
+    )[1],
     "a merge of two conditions": lambda: get("Merge")(
         [
             switch(tf.constant(1), tf.constant(True))[1],

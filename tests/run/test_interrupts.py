@@ -23,7 +23,7 @@ from headrace import ops, run
 from headrace.base import dtypes
 from headrace.codec import protos as pb
 from headrace.run import interrupts, long_waits
-from headrace.run.exec import dataflow, polling, program, worker_pool
+from headrace.run.exec import dataflow, parked, polling, program, waiting, worker_pool
 from headrace.run.pending import Pending
 from headrace.run.queues.fifo import FIFOQueue
 from headrace.run.queues.spec import QueueSpec
@@ -435,17 +435,46 @@ def test_asyncio_hears_of_ctrl_c_as_ever_and_leaves_it_as_it_was() -> None:
     assert signal.getsignal(signal.SIGINT) is ours
 
 
-@pytest.mark.parametrize("executor", [program, dataflow], ids=["flat", "dataflow"])
+def alone(queue: Any) -> Any:
+    return queue.dequeue()
+
+
+def in_a_branch(queue: Any) -> Any:
+    return tf.cond(tf.placeholder_with_default(True, []), queue.dequeue, lambda: 0)
+
+
+def in_a_loop(queue: Any) -> Any:
+    def take(i: Any) -> Any:
+        with tf.control_dependencies([i]):
+            return i + queue.dequeue()
+
+    return tf.while_loop(lambda i: i < 1, take, [0])
+
+
+def in_iterations_side_by_side(queue: Any) -> Any:
+    def take(i: Any, total: Any) -> Any:
+        return i + 1, total + queue.dequeue()
+
+    return tf.while_loop(lambda i, _: i < 1, take, [0, 0])[1]
+
+
+@pytest.mark.parametrize(
+    ("executors", "taking"),
+    [
+        ([program], alone),
+        ([program, parked], in_a_branch),
+        ([program, parked], in_a_loop),
+        ([dataflow], in_iterations_side_by_side),
+    ],
+    ids=["flat", "branch", "loop", "dataflow"],
+)
 def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
-    executor: ModuleType,
+    executors: list[ModuleType], taking: Callable[[Any], Any]
 ) -> None:
     """At any line of the executor, whose notes say what waits."""
     with tf.Graph().as_default(), tf.Session() as session:
         queue = tf.FIFOQueue(1, [tf.int32], [[]])
-        take, put, size = queue.dequeue(), queue.enqueue(7), queue.size()
-        if executor is dataflow:
-            fed = tf.placeholder_with_default(True, [])
-            take = tf.cond(fed, lambda: queue.dequeue(), lambda: 0)
+        take, put, size = taking(queue), queue.enqueue(7), queue.size()
         limited = tf.RunOptions(timeout_in_ms=20)  # a line of those after the wait costs as much
         with pytest.raises(tf.errors.DeadlineExceededError):
             session.run(
@@ -453,7 +482,7 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
             )  # what that needs is imported, which Ctrl-C would cut off
         heard = 0
         for line in range(1, MOST_LINES):
-            at = AtLine(line, of(executor, worker_pool, polling))
+            at = AtLine(line, of(*executors, waiting, worker_pool, polling))
             before = sys.gettrace()
             try:
                 sys.settrace(at)
@@ -471,7 +500,7 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
             assert_left_as_it_was()
             session.run(put)
             assert not long_waits.waiting
-            assert session.run(size) == 1, f"interrupted at line {line} of those that run"
+            assert session.run(size) == 1, f"interrupted at line {line}: {at.where}"
             assert session.run(take) == 7
             if not at.came:
                 break

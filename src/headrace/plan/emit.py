@@ -18,6 +18,7 @@ from headrace.plan.staged import taking
 from headrace.run.exec import branches, whole_loops
 from headrace.run.exec import instructions as does
 from headrace.run.exec.instructions import CALL, MANY, NESTED, WHOLE, Instruction
+from headrace.run.exec.parked import guarded, in_place, looping
 from headrace.run.exec.program import Item, Program, Return, Segment, Waiter
 from headrace.run.exec.straight import FEWEST_INSIDE, Code
 
@@ -115,7 +116,9 @@ def _instructions(code: Iterable[Instr], step: Step) -> list[Instruction]:
     made = []
     for instr in code:
         kernel, kind, over = instr.kernel, CALL, instr.over
-        if instr.what != NODE:
+        if instr.waiter >= 0 and instr.what == NODE:
+            kernel, kind = in_place(_waiter(instr, step)), WHOLE
+        elif instr.what != NODE:
             kernel, kind = _of_runtime(instr, step)
         elif not instr.op.spec.single_output:  # type: ignore[union-attr]
             kind = MANY
@@ -176,6 +179,15 @@ def _loop(instr: Instr, step: Step) -> does.Kernel:
 
 
 def _waiter(instr: Instr, step: Step) -> Waiter:
+    if instr.what == LOOP:
+        return looping(step.request.infos(instr.op), _loop(instr, step))
+    if instr.what == BRANCH:
+        code = instr.body[0].code
+        (at,) = [place for place, each in enumerate(code) if each.waiter >= 0]
+        before, after = _code(code[:at], step), _code(code[at + 1 :], step)
+        return guarded(
+            _conditions(instr.detail, step.registers), before, _waiter(code[at], step), after
+        )
     spec = instr.op.spec
     assert spec is not None
     assert instr.kernel is not None

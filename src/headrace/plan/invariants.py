@@ -43,14 +43,15 @@ def check_values(before: Step, after: Step) -> None:
 
 
 def check_nested(before: Step, after: Step) -> None:
-    """No Switch and no frame is left, and nothing in a branch or a loop waits."""
+    """No Switch and no frame is left, and a branch or a loop waits if anything in it does."""
     check_values(before, after)
     for instr in instrs(after.code):
         flows = instr.what == NODE and CONTROL_FLOW in instr.op.traits
         assert not flows, f"{instr.op.name!r} is left of a branch or loop"
-        for step in instr.body:
-            for inner in step.code:
-                assert inner.waiter < 0, f"{inner.op.name!r} may wait in a branch or loop"
+    for instr in after.code:
+        if instr.what in (BRANCH, LOOP) and instr.waiter < 0:
+            for inner in instrs([instr]):
+                assert inner.waiter < 0, f"{inner.op.name!r} may wait in what does not"
 
 
 def check_groups(before: Step, after: Step) -> None:

@@ -2,14 +2,17 @@
 
 Switch, Enter, Exit and NextIteration move no values: what comes out is what goes in.  A node with a guard
 (`plan.structure`) is in a branch, which looks at the guard's predicates first; a loop is one instruction around three
-steps.  What does not fit raises Unstructured and is left to the general executor: nodes that wait inside a branch or
-loop, and graphs that `plan.structure` does not understand.
+steps.  A node that may wait in a branch is a branch of its own, and waits as any other.  A loop in which something may
+wait waits as a whole, and keeps the thread: everything else of the step that may wait has to come before or after.
+What does not fit raises Unstructured and is left to the general executor.
 Called by: plan.passes.  Threads: any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from headrace.base.traits import (
@@ -17,12 +20,15 @@ from headrace.base.traits import (
     EXIT,
     IDENTITY,
     LOOP_COND,
+    MAY_WAIT,
     MERGE,
     NEXT_ITERATION,
+    RECEIVE,
     SWITCH,
 )
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
+from headrace.plan.inline_callbacks import in_turn, ordered
 from headrace.plan.ir import BRANCH, DECIDE, LOAD, LOOP, NOTHING, Instr, Step
 from headrace.plan.structure import ALWAYS, Frame, Guard, Structure, Unit, Unstructured
 from headrace.run.exec import branches
@@ -68,11 +74,15 @@ def nest(step: Step) -> Step:
 
 
 class _OpenLoop:
-    """A loop under construction: where its instructions go, and the waiters that it comes after."""
+    """A loop under construction: where its instructions go, and the waiters that what is inside comes after.
 
-    def __init__(self, frame: Frame, after: frozenset[int]) -> None:
+    waiter: its own number, if it is one.
+    """
+
+    def __init__(self, frame: Frame, after: frozenset[int], waiter: int) -> None:
         self.frame = frame
-        self.after = after
+        self.after = after if waiter < 0 else after | {waiter}
+        self.waiter = waiter
         self.head: list[Instr] = []
         self.body: list[Instr] = []
         self.tail: list[Instr] = []
@@ -187,12 +197,35 @@ class _Nesting:
         instr = self._instr.get(op)
         if instr is None:  # it is a known value
             return
-        if instr.waiter >= 0:
-            if self._loop is not None or self._guard:
-                raise Unstructured(f"{op.name!r} may wait inside a branch or loop")
-            self._after[op] = after | {instr.waiter}
         inputs = tuple([self._resolved(value) for value in instr.inputs])
-        self._put(instr.changed(inputs=inputs, after=after))
+        made = instr.changed(inputs=inputs, after=after)
+        if instr.waiter >= 0 and self._loop is None:
+            self._after[op] = after | {instr.waiter}
+            if self._guard:
+                self._put_alone(made)
+                return
+        self._put(made)
+
+    def _put_alone(self, instr: Instr) -> None:
+        """What may wait, as a branch of its own, which waits with it."""
+        if RECEIVE in instr.op.traits:
+            raise Unstructured(f"{instr.op.name!r} receives inside a branch")
+        conditions = self._conditions(self._guard)
+        if not conditions:
+            self._put(instr)
+            return
+        branch = Instr(
+            instr.op,
+            (),
+            (),
+            (),
+            after=instr.after,
+            waiter=instr.waiter,
+            what=BRANCH,
+            detail=conditions,
+        )
+        branch.body = (self._step.nested([instr], ()),)
+        self._code.append(branch)
 
     def _hand_on(self, op: Operation) -> None:
         """The outputs are the first input."""
@@ -286,7 +319,8 @@ class _Nesting:
         after = (
             NOTHING.union(*map(self._sources_of, frame.enters)) if outer is None else outer.after
         )
-        self._loop = loop = _OpenLoop(frame, after)
+        waiter = self._waiter_of(frame) if outer is None else -1
+        self._loop = loop = _OpenLoop(frame, after, waiter)
         self._loops.append(loop)
         for op in frame.enters:
             self._hand_on(op)
@@ -302,9 +336,54 @@ class _Nesting:
         parts = (loop.head, loop.body, loop.tail)
         body = tuple([self._step.nested([closed(i) for i in part], ()) for part in parts])
         detail = Loop(going, variables, starts, nexts)
-        self._put(
-            Instr(frame.pred.op, (), (), (), after=after, what=LOOP, body=body, detail=detail)
-        )
+        whole = Instr(frame.pred.op, (), (), (), after=after, what=LOOP, body=body, detail=detail)
+        if waiter < 0:
+            self._put(whole)
+        else:
+            self._put_alone(whole.changed(waiter=waiter))
+
+    def _waiter_of(self, frame: Frame) -> int:
+        """The number of a loop as a waiter: that of one of those inside; -1 if there are none."""
+        waiting = [
+            instr
+            for op in _nodes_of(frame)
+            if (instr := self._instr.get(op)) is not None and instr.waiter >= 0
+        ]
+        if not waiting:
+            return -1
+        for instr in waiting:
+            if RECEIVE in instr.op.traits:
+                raise Unstructured(f"{instr.op.name!r} receives inside a loop")
+        self._check_turns(frame, self._alone)
+        return min(instr.waiter for instr in waiting)
+
+    def _check_turns(self, unit: Unit, alone: AbstractSet[Unit]) -> None:
+        """What may wait in there does so one by one.
+
+        alone: what may wait beside it while nothing else there does.
+        """
+        if unit not in alone:
+            name = unit.name
+            raise Unstructured(f"{name!r} waits in a loop or is one, and others may wait beside it")
+        if isinstance(unit, Frame):
+            structure, controls = self._structure, self._step.request.pruned.controls
+            units, fed = unit.units, self._fed
+            alone = ordered(units, _nodes_of, controls, fed, structure.never_both)
+            waiting = [each for each in units if _may_wait(each)]
+            if any(op["parallel_iterations"] > 1 for op in unit.enters):
+                turns = in_turn(units, _nodes_of, controls, fed)
+                for each in waiting:
+                    if each not in turns:
+                        raise Unstructured(f"several iterations of {each.name!r} may wait")
+            for each in waiting:
+                self._check_turns(each, alone)
+
+    @cached_property
+    def _alone(self) -> set[Unit]:
+        """What may wait while nothing else does, with loops as wholes."""
+        structure, controls = self._structure, self._step.request.pruned.controls
+        units = structure.root.units
+        return ordered(units, _nodes_of, controls, self._fed, structure.never_both)
 
     def _is_made(self, pred: Tensor) -> bool:
         return pred in self._fed or pred.op in self._after
@@ -334,6 +413,17 @@ class _Nesting:
             Instr(pred.op, (), (value,), (loaded,), after=loop.after, what=LOAD, kernel=dereference)
         )
         return loaded
+
+
+def _nodes_of(unit: Unit) -> list[Operation]:
+    """A node; those in a loop and in the loops inside."""
+    if isinstance(unit, Frame):
+        return [*unit.enters, *[op for each in unit.units for op in _nodes_of(each)]]
+    return [unit]
+
+
+def _may_wait(unit: Unit) -> bool:
+    return any(MAY_WAIT in op.traits for op in _nodes_of(unit))
 
 
 def closed(instr: Instr) -> Instr:

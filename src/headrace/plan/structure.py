@@ -116,6 +116,16 @@ class Structure:
         """The frame in which the outputs of `op` can be used."""
         return self._output_frame(op)
 
+    def never_both(self, unit: Unit, other: Unit) -> bool:
+        """Whether the branches that they are in exclude each other, where both are in the same loop or in none."""
+        (frame, guard), (theirs, their_guard) = map(self._home, (unit, other))
+        return frame is theirs and any((pred, not way) in their_guard for pred, way in guard)
+
+    def _home(self, unit: Unit) -> tuple[Frame | None, Guard]:
+        if isinstance(unit, Frame):
+            return unit.parent, unit.guard
+        return self.frame_of[unit], self.guards[unit]
+
     def controls(self, op: Operation) -> Sequence[Operation]:
         """The control inputs of `op`."""
         return self._controls[op]

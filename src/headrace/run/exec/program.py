@@ -26,10 +26,10 @@ from headrace.run.exec import polling
 from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
 from headrace.run.exec.instructions import Instruction, Kernel, Pick, Registers, picking
 from headrace.run.exec.kernel import BARE, NodeInfo, StepState
-from headrace.run.exec.outcome import cause, explain, interrupted, leave, lend, lend_all
+from headrace.run.exec.outcome import cause, explain, leave, lend, lend_all
 from headrace.run.exec.straight import Code
 from headrace.run.exec.tuning import Tuner
-from headrace.run.exec.waiting import Waiting
+from headrace.run.exec.waiting import Waiting, given_up
 from headrace.run.pending import Pending
 from headrace.run.uninterrupted import takes
 
@@ -53,7 +53,10 @@ class Segment:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Waiter:
-    """A node that may wait: its kernel returns a Pending, or the result; `store` takes the result."""
+    """A node that may wait: its kernel returns a Pending, or the result; `store` takes the result.
+
+    nested: it is a branch or a loop in which something may wait; the kernel takes all registers (`run.exec.parked`).
+    """
 
     node: NodeInfo
     kernel: Kernel
@@ -61,14 +64,19 @@ class Waiter:
     store: Callable[[Registers, Any], None]
     outputs: tuple[int, ...] = ()
     computes: bool = True
+    nested: bool = False
     pick: Pick = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pick = picking(self.inputs)
+        self.pick = _all if self.nested else picking(self.inputs)
 
     def given(self, r: Registers) -> list[Any]:
         """The values of its inputs, but for the step."""
         return [r[register] for register in self.inputs if register]
+
+
+def _all(r: Registers) -> Sequence[Any]:
+    return (r,)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -136,9 +144,11 @@ class Program:
             if isinstance(item.work, Waiter)
             and item.waits_for == 0
             and not any(item.work.inputs)
+            and not item.work.nested
             and CALLS_USER not in item.work.node.traits  # whose control inputs may compute
         ]
-        self.straight = None if self._early else _in_order(items)
+        parks = any(isinstance(item.work, Waiter) and item.work.nested for item in items)
+        self.straight = None if self._early or parks else _in_order(items)
         self.stays = not self._early and not any(exchanges(item.work) for item in items)
         """Whether it takes and leaves nothing on the way: a step of it needs no rendezvous."""
 
@@ -365,27 +375,7 @@ class Execution(Waiting):
 
     def _given_up(self, error: errors.OpError) -> errors.OpError:
         """The scope's error, naming what this step was waiting for."""
-        waits = [
-            f"{self._items[i].work.node.op} {self._items[i].work.node.name!r} ({info})"  # type: ignore[union-attr]
-            for i, pending in self._outstanding.items()
-            if (info := pending.wait_info) is not None
-        ]
-        first = next(iter(self._outstanding), None)
-        text = error.message
-        if waits and first is not None:
-            begin = interrupted(error, self._outstanding[first].wait_info)
-            text = f"{begin}; the step was waiting in {'; '.join(waits[:4])}"
-        found = errors.make(error.error_code, text)
-        if first is not None:
-            node = self._items[first].work.node
-            found.with_context(
-                node=node.name,
-                op_type=node.op,
-                device=node.device,
-                step=self._step.step_id or None,
-                built_at=node.built_at,
-            )
-        return found
+        return given_up(error, self.waits(), self._step)
 
     def _advance(self, ready: list[int]) -> None:
         """Run everything that is ready; a waiter that is done at once counts as an item that ran."""

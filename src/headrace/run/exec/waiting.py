@@ -2,24 +2,51 @@
 
 What is done puts its number into a queue; -1 says that the step's scope has ended.  Where a step has links, its thread
 reads those connections meanwhile.
-Called by: run.exec.program, run.exec.dataflow.  Threads: one waits, any may put.
+Called by: run.exec.program, run.exec.dataflow, run.exec.parked.  Threads: one waits, any may put.
 """
 
 from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.base import errors
 from headrace.run import long_waits
 from headrace.run.exec.kernel import NodeInfo, StepState
+from headrace.run.exec.outcome import interrupted
 from headrace.run.exec.worker_pool import let_blas_go
 from headrace.run.pending import Pending
 from headrace.run.uninterrupted import takes
 
 LONG_WAIT_S = 0.005
+
+Waits = Sequence[tuple[NodeInfo, Pending[Any]]]
+
+
+def given_up(error: errors.OpError, waits: Waits, step: StepState) -> errors.OpError:
+    """The scope's error, naming what the step was waiting for."""
+    named = [
+        f"{node.op} {node.name!r} ({info})"
+        for node, pending in waits
+        if (info := pending.wait_info) is not None
+    ]
+    text = error.message
+    if named:
+        begin = interrupted(error, waits[0][1].wait_info)
+        text = f"{begin}; the step was waiting in {'; '.join(named[:4])}"
+    found = errors.make(error.error_code, text)
+    if waits:
+        node = waits[0][0]
+        found.with_context(
+            node=node.name,
+            op_type=node.op,
+            device=node.device,
+            step=step.step_id or None,
+            built_at=node.built_at,
+        )
+    return found
 
 
 class Waiting:
