@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.run.exec.fused import FusedKernel, compiler
+from headrace.run.exec.fused import MOST_FORMS, FusedKernel, compiler
 from headrace.run.exec.tuning import AFTER, PLAIN, Run, Tuner
 
 WITHIN_S = 60.0
@@ -98,3 +98,27 @@ def test_a_form_that_fails_is_asked_for_again() -> None:
     decided(tuner, clock.form(1.0))
     assert tuner.chosen is not None
     assert not found
+
+
+class _Alone(FusedKernel):
+    stands_alone = True
+
+
+def test_loops_are_worth_it_though_groups_keep_meeting_other_shapes() -> None:
+    clock = _Clock()
+    alone, group = _Alone(lambda xp: [], ()), FusedKernel(lambda xp: [], ())
+    quick = clock.form(0.5)
+
+    def run(*given: Any) -> list[Any]:
+        if len(group._forms) < MOST_FORMS:
+            group._forms[len(group._forms)] = None
+        group.fell_back += 1
+        return quick(*given)
+
+    tuner = Tuner({"loops": lambda: (run, [alone, group])}, True, lambda: clock.now_s)
+    decided(tuner, clock.form(1.0))
+    group.on_hopeless()
+    assert tuner.chosen is run
+    alone._forms.update(dict.fromkeys(range(MOST_FORMS)))
+    alone.on_hopeless()
+    assert tuner.chosen is None

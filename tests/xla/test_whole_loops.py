@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,20 +32,6 @@ def graph(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("HEADRACE_XLA", "on")
     with tf.Graph().as_default():
         yield
-
-
-@pytest.fixture(autouse=True)
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each loop that may be a program ran as one."""
-    original, found = LoopProgram.run, list[bool]()
-
-    def counting(program: LoopProgram, values: Sequence[Any], scope: Any, there: Any) -> Any:
-        ends = original(program, values, scope, there)
-        found.append(ends is not None)
-        return ends
-
-    monkeypatch.setattr(LoopProgram, "run", counting)
-    return found
 
 
 def runs_of(make: Make, device: str, how: str) -> list[Any]:
@@ -253,7 +240,7 @@ def test_what_cannot_be_a_program_is_none(ran: list[bool]) -> None:
     x = tf.placeholder(tf.float32, [3])
     drawn = tf.while_loop(
         lambda i, _: i < 3,
-        lambda i, y: (i + 1, tf.tanh(y) + 0.0 * tf.random_uniform([3])),
+        lambda i, y: (i + 1, tf.tanh(y) + 0.0 * tf.truncated_normal([3])),
         [tf.constant(0), x],
     )
     sized = tf.while_loop(
@@ -272,6 +259,8 @@ def test_what_cannot_be_a_program_is_none(ran: list[bool]) -> None:
     loops = "".join(said).partition("\nloops:")[2].partition("\nfuse:")[0]
     assert loops.count("while v") == 3
     assert loops.count("one program") == 1
+    assert re.search("no program: TruncatedNormal .* has no kernel", loops)
+    assert "no program: a size or an axis is made of what while_1/Merge:0 holds" in loops
 
 
 def test_lists_stay_on_the_device(monkeypatch: pytest.MonkeyPatch, flow: None) -> None:
@@ -299,3 +288,56 @@ def test_lists_stay_on_the_device(monkeypatch: pytest.MonkeyPatch, flow: None) -
                 session.run(fetched, {x: np.ones([time, 3])})
             moved.append((gpu.transfers["put"] - before[0], gpu.transfers["got"] - before[1]))
     assert moved[0] == moved[1]
+
+
+def test_sequences_of_any_length_share_programs(
+    ran: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = tf.constant_initializer(0.3)
+    with tf.device(CPU), tf.variable_scope("network", initializer=start):
+        x = tf.placeholder(tf.float32, [None, None, 3])
+        outputs, state = tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(4), x, dtype=tf.float32)
+        loss = tf.reduce_mean(tf.square(outputs)) + tf.reduce_sum(state)
+        fetched = [loss, outputs, tf.gradients(loss, x)[0]]
+    lengths = [4, 5, 12, 6, 7, 9, 10, 11, 3, 8, 13, 2]
+    rows = np.linspace(-1, 1, 78).reshape(2, 13, 3)
+
+    def found(session: tf.Session) -> list[Any]:
+        session.run(tf.global_variables_initializer())
+        warm(session, fetched, {x: rows[:, :4]})
+        given = []
+        for _ in range(3):
+            del given[:], ran[:]
+            for length in lengths:
+                given += session.run(fetched, {x: rows[:, :length]})
+                assert compiler.wait(COMPILED_WITHIN_S)
+        return given
+
+    with tf.Session() as session:
+        compiled = found(session)
+    assert ran == [True] * (2 * len(lengths))
+    monkeypatch.setenv("HEADRACE_XLA", "off")
+    with tf.Session() as session:
+        for one, other in zip(compiled, found(session), strict=True):
+            np.testing.assert_allclose(one, other, 1e-4, 1e-5)
+
+
+def test_an_array_with_room_to_spare_is_as_long_as_it_was_made(ran: list[bool]) -> None:
+    size, at = tf.placeholder(tf.int32, []), tf.placeholder(tf.int32, [])
+    with tf.device(CPU):
+        array = tf.TensorArray(tf.float32, size)
+
+    def body(i: Any, array: Any) -> Any:
+        return i + 1, array.write(i + at, tf.tanh(tf.ones([3])) * tf.cast(array.size(), tf.float32))
+
+    with tf.device(CPU):
+        _, array = tf.while_loop(lambda i, _: i < size, body, [tf.constant(0), array])
+        found = array.stack()
+    with tf.Session() as session:
+        for length in (3, 4, 5, 6, 5, 7):
+            warm(session, found, {size: length, at: 0})
+            wanted = np.full((length, 3), np.tanh(1) * length)
+            np.testing.assert_allclose(session.run(found, {size: length, at: 0}), wanted, 1e-5)
+        assert ran[-1]
+        with pytest.raises(errors.InvalidArgumentError, match=r"index 7 .* size is: 7"):
+            session.run(found, {size: 7, at: 1})

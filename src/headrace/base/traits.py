@@ -104,6 +104,10 @@ TAKES_PRODUCTS = Trait(
     "an update whose gradient may be a product of two matrices that is not made yet "
     "(`ops.training.update_rules.Product`)",
 )
+ASSERTS = Trait(
+    "ASSERTS",
+    "raises unless its first input holds, and does nothing else: the others are what the error shows",
+)
 CALLS_USER = Trait("CALLS_USER", "runs a function of the user's, which may do anything")
 CALLS_FUNCTION = Trait(
     "CALLS_FUNCTION",
@@ -189,6 +193,11 @@ DRAWS = Trait(
 DRAWS_BY_SHAPE = Trait(
     "DRAWS_BY_SHAPE",
     "how many numbers it draws follows from shapes and counts: what they are of may be on whichever device",
+)
+TAKES_BLOCKS = Trait(
+    "TAKES_BLOCKS",
+    "what it takes ahead of its stream (`OpSpec.takes_ahead`) is `Stream.taken` of as many numbers as follow from "
+    "shapes, and from what stays with the host: a program may take that by itself",
 )
 STAGES = Trait(
     "STAGES",

@@ -153,6 +153,8 @@ def _nesting(instr: Instr, name: Name) -> str:
         ", ".join(map(name, values)) for values in (detail.variables, detail.starts, detail.nexts)
     )
     whole = ", one program" if detail.whole is not None else ""
+    if detail.apart:
+        whole = f", no program: {detail.apart}"
     beside = f", {', '.join(map(name, detail.sums))} beside it" if detail.sums else ""
     return f"while {name(detail.pred)}: {variables} from {starts}, then {nexts}{beside}{whole}  {instr.op.name}"
 

@@ -2,7 +2,8 @@
 `lax.cond` and loops in loops; what the loop keeps is carried as `Cells`.
 
 A call makes a bounded number of iterations, so that who runs the program can see in between whether the step is to go
-on.  What kernels require is carried along: once it does not hold the loop ends, and nothing of it counts.
+on.  What kernels require is carried along: once it does not hold the loop ends, and nothing of it counts.  So are the
+streams of its random numbers and the variables that it updates.
 Called by: plan.whole_loops, by way of the programs that it makes.  Threads: any; one traces.
 Source: https://docs.jax.dev (jax.lax.while_loop, cond: what is carried keeps its shapes and dtypes)
 """
@@ -15,13 +16,22 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from headrace.base.traits import IDENTITY, OF_SHAPE
+from headrace.base.traits import ASSERTS, IDENTITY, OF_SHAPE
 from headrace.graph.graph import Operation
+from headrace.ops._portable.drawing import Carried
 from headrace.ops._portable.loop_state import COUNTS, GRADIENT, LISTS, STORES, Few
-from headrace.ops._portable.table import ArrayKernel, StateKernel, check, tracing
+from headrace.ops._portable.table import (
+    ASSIGN,
+    READ,
+    ArrayKernel,
+    StateKernel,
+    check,
+    require,
+    tracing,
+)
 from headrace.plan.binding import bound_kernel
 from headrace.plan.devices import kernel_of
-from headrace.plan.ir import BRANCH, LOOP, Instr, Step
+from headrace.plan.ir import AHEAD, BRANCH, DECIDE, LOOP, SIZES, Instr, Step
 from headrace.plan.nesting import Loop, Select
 from headrace.run.exec.whole_loops import Form
 from headrace.run.state.cells import Cells, Kept
@@ -38,7 +48,8 @@ class Traced(NamedTuple):
     """What a loop is made of.  values: of its variables, of what it is given, which of these are known to who traces.
 
     handles: of each value that stands for a store, which; slots: all of them.  told: of each element that is
-    popped from a list and known, the number.  constants: of the step.
+    popped from a list and known, the number.  constants: of the step.  draws: nodes that have streams.  states: of each
+    value that stands for a variable which the loop updates, its number.
     """
 
     loop: Instr
@@ -48,6 +59,8 @@ class Traced(NamedTuple):
     slots: Sequence[Slot]
     told: Mapping[int, int]
     constants: Mapping[int, Any]
+    draws: Sequence[Operation]
+    states: Mapping[int, int]
 
     @property
     def changing(self) -> list[int]:
@@ -65,6 +78,8 @@ def changing(detail: Loop) -> list[int]:
 def program(what: Traced, form: Form) -> Callable[..., Any]:
     """A function of (array namespace, most iterations, variables that change, all that is given, stores) that gives
     the variables, the stores, and [whether it goes on, whether all holds, how many elements each store has].
+
+    Behind the stores stand the streams, and what the variables hold that it updates.
     """
     detail: Loop = what.loop.detail
     places = what.changing
@@ -81,10 +96,12 @@ def program(what: Traced, form: Form) -> Callable[..., Any]:
             elif variable == following and start in what.constants:
                 values[variable] = what.constants[start]
         numbers = {slot: form.same[at] for at, slot in enumerate(what.slots)}
-        kept = [_filled(xp, *each) for each in zip(stores, form.kept, strict=True)]
+        count = len(form.kept)
+        kept = [_filled(xp, *each) for each in zip(stores[:count], form.kept, strict=True)]
+        kept += stores[count:]
         scope = _Scope(xp, what, numbers, form, values, kept, xp.zeros_like(most))
         after, going, holds = scope.loop(what.loop, carried, variables, most)
-        said = [*map(xp.int32, (going, holds)), *[each.length for each in scope.stores]]
+        said = [*map(xp.int32, (going, holds)), *[each.length for each in scope.stores[:count]]]
         return after, scope.stores, xp.stack(said)
 
     return run
@@ -98,8 +115,8 @@ def _filled(xp: Any, cells: Cells, how: Kept) -> Cells:
 
 
 class _Scope:
-    """Values while a list of instructions is traced.  stores: what is kept, as far as it has come; count: of
-    iterations, those of loops inside included.
+    """Values while a list of instructions is traced.  stores: what is kept, as far as it has come, with streams and
+    variables; count: of iterations, those of loops inside included.
     """
 
     def __init__(
@@ -109,22 +126,29 @@ class _Scope:
         numbers: Mapping[Slot, int],
         form: Form,
         values: dict[int, Any],
-        stores: list[Cells],
+        stores: list[Any],
         count: Any,
     ) -> None:
         self._xp, self._what, self._numbers, self._form = xp, what, numbers, form
         self._values, self.stores, self.count = values, stores, count
+        self._first_stream = len(form.kept)
+        self._first_state = self._first_stream + len(what.draws)
 
-    def _inner(self, stores: Sequence[Cells], count: Any, more: Mapping[int, Any]) -> _Scope:
+    def _inner(self, stores: Sequence[Any], count: Any, more: Mapping[int, Any]) -> _Scope:
         values = {**self._values, **more}
         return _Scope(self._xp, self._what, self._numbers, self._form, values, list(stores), count)
 
     def _known_or(self, value: int) -> Any:
+        state = self._what.states.get(value)
+        if state is not None:
+            return self.stores[self._first_state + state]
         found = self._values.get(value)
         return self._what.constants[value] if found is None else found
 
     def _array(self, value: int) -> Any:
-        found = self._known_or(value)
+        return self._as_array(self._known_or(value))
+
+    def _as_array(self, found: Any) -> Any:
         if isinstance(found, Few):
             return found.cells(self._xp)
         return self._xp.asarray(found) if _is_known(found) else found
@@ -269,7 +293,7 @@ class _Scope:
                     required.append(self._inner_loop(instr))
                 elif instr.what == BRANCH:
                     required.append(self._branch(instr))
-                elif instr.what == "decide":
+                elif instr.what == DECIDE:
                     self._decide(instr)
                 else:
                     found = self._found(instr)
@@ -282,48 +306,92 @@ class _Scope:
 
     def _found(self, instr: Instr) -> Sequence[Any]:
         op, xp = instr.op, self._xp
-        if not instr.outputs:
-            return ()
         if op.type in STORES:
             return self._of_store(instr)
+        if ASSERTS in op.traits:
+            condition = self._array(instr.inputs[0])
+            check(condition.ndim == 0)
+            require(xp, condition, "what was asserted")
+            return ()
+        kernel = kernel_of(op)
+        if isinstance(kernel, StateKernel) and kernel.does != READ:
+            return self._updated(instr, kernel)
+        if not instr.outputs:
+            return ()
         if op.type == GRADIENT:
             return [None, self._array(instr.inputs[1])]
         given = [self._known_or(value) for value in instr.inputs]
+        if instr.what == SIZES:
+            assert instr.kernel is not None
+            return [instr.kernel(*given)]
+        if instr.what == AHEAD:
+            return [self._drawn(op, given)]
         if IDENTITY in op.traits:
             return given[:1]
-        if op.type in LISTS and (kernel_of(op) is None or isinstance(given[0], Cells | Few)):
+        if op.type in LISTS and (kernel is None or isinstance(given[0], Cells | Few)):
             found = LISTS[op.type](xp, *given, **_attrs(op, LISTS[op.type]))
             told = [self._what.told.get(value) for value in instr.outputs]
             return [
                 each if number is None else self._form.told[number]
                 for each, number in zip(found, told, strict=True)
             ]
-        kernel = kernel_of(op)
-        assert op.spec is not None
         if kernel is None and op.type in COUNTS and not all(map(_is_known, given)):
             return COUNTS[op.type](xp, *map(self._array, instr.inputs))
+        assert op.spec is not None
+        if op.spec.ahead_fn is not None and len(given) == len(op.inputs):
+            given.append(self._drawn(op, given))
         if OF_SHAPE in op.traits or kernel is None or all(map(_is_known, given)):
             return self._known_found(op, given)
-        count = len(given)
+        return self._computed(op, kernel, given)
+
+    def _computed(
+        self, op: Operation, kernel: ArrayKernel | StateKernel, given: Sequence[Any]
+    ) -> Sequence[Any]:
+        """By a kernel of arrays."""
+        xp, count = self._xp, len(given)
+        stays = [
+            kernel.on_host(place, count) and isinstance(kernel, ArrayKernel)
+            for place in range(count)
+        ]
         taken = [
-            each
-            if kernel.on_host(place, count) and isinstance(kernel, ArrayKernel)
-            else self._array(value)
-            for place, (each, value) in enumerate(zip(given, instr.inputs, strict=True))
+            each if here else self._as_array(each) for each, here in zip(given, stays, strict=True)
         ]
         function: Any = kernel.function
         if isinstance(kernel, ArrayKernel):
             function = kernel.function_for(xp)
-            check(
-                all(
-                    _is_known(each)
-                    for place, each in enumerate(given)
-                    if kernel.on_host(place, count)
-                )
-            )
-        attrs = {name: op.attrs[name] for name in kernel.attrs if name in op.attrs}
-        found = function(xp, *taken, **attrs)
+            check(all(_is_known(each) for each, here in zip(given, stays, strict=True) if here))
+        found = function(xp, *taken, **_of_kernel(op, kernel))
+        assert op.spec is not None
         return [found] if op.spec.single_output or isinstance(kernel, StateKernel) else found
+
+    def _drawn(self, op: Operation, given: Sequence[Any]) -> Any:
+        """What a node takes of its stream."""
+        at = self._first_stream + self._what.draws.index(op)
+        stream = Carried(self._xp, self.stores[at])
+        assert op.spec is not None
+        assert op.spec.ahead_fn is not None
+        attrs = {name: op.attrs[name] for name in op.spec.ahead_attrs}
+        found = op.spec.ahead_fn(stream, *given, **attrs)
+        self.stores[at] = stream.state
+        return found
+
+    def _updated(self, instr: Instr, kernel: StateKernel) -> Sequence[Any]:
+        """What it gives, where it gives the variable."""
+        xp, count = self._xp, kernel.variables
+        places = [self._first_state + self._what.states[value] for value in instr.inputs[:count]]
+        others = [
+            self._known_or(value) if place in kernel.host else self._array(value)
+            for place, value in enumerate(instr.inputs[count:], count)
+        ]
+        check(all(_is_known(others[place - count]) for place in kernel.host))
+        before = [] if kernel.does == ASSIGN else [self.stores[place] for place in places]
+        after = kernel.function(xp, *before, *others, **_of_kernel(instr.op, kernel))
+        after = [after] if kernel.does == ASSIGN else after
+        for place, new in zip(places, after, strict=True):
+            old = self.stores[place]
+            check(new.shape == old.shape and new.dtype == old.dtype)
+            self.stores[place] = new
+        return [None for _ in instr.outputs]
 
     def _known_found(self, op: Operation, given: Sequence[Any]) -> Sequence[Any]:
         """What follows from shapes and known values alone."""
@@ -339,9 +407,13 @@ class _Scope:
     def _of_store(self, instr: Instr) -> Sequence[Any]:
         handle, *others = instr.inputs
         number = self._numbers[self._what.handles[handle]]
-        given = [self._array(value) for value in others]
-        self.stores[number], found = STORES[instr.op.type](
-            self._xp, self._form.kept[number], self.stores[number], *given
+        function, given = STORES[instr.op.type], [self._known_or(value) for value in others]
+        self.stores[number], found = function(
+            self._xp,
+            self._form.kept[number],
+            self.stores[number],
+            *given,
+            **_attrs(instr.op, function),
         )
         return found
 
@@ -349,6 +421,10 @@ class _Scope:
 def _attrs(op: Operation, function: Callable[..., Any]) -> dict[str, Any]:
     parameters = inspect.signature(function).parameters.values()
     return {each.name: op.attrs[each.name] for each in parameters if each.kind is each.KEYWORD_ONLY}
+
+
+def _of_kernel(op: Operation, kernel: ArrayKernel | StateKernel) -> dict[str, Any]:
+    return {name: op.attrs[name] for name in kernel.attrs if name in op.attrs}
 
 
 def _is_known(value: Any) -> bool:

@@ -44,7 +44,7 @@ class Loop(NamedTuple):
     """The `detail` of a loop, whose body is (head, body, tail): see `run.branches.Loop`.
 
     sums: variables that may be there only when the loop is over (`plan.rules.loop_sums`).  whole: see
-    `plan.whole_loops`; None: it is no program by itself.
+    `plan.whole_loops`; None: it is no program by itself, and why is in `apart`, for who asks.
     """
 
     pred: int
@@ -53,6 +53,7 @@ class Loop(NamedTuple):
     nexts: Sequence[int]
     sums: Sequence[int] = ()
     whole: Any = None
+    apart: str = ""
 
 
 class Select(NamedTuple):

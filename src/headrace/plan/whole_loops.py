@@ -1,22 +1,29 @@
 """Whole loops: a loop of nodes that compute becomes one program of XLA's, with the branches and loops inside.
 
-So does one that reads variables, and keeps things in TensorArrays, on stacks or in lists of tensors; not one that draws
-random numbers, changes variables, waits, or computes on two devices.  What is wanted in the host's memory (shapes,
-axes) has to follow from shapes and from what is outside the loop: that is a constant of the program.  The loop stays in
-the step as it is, for when the program is not ready or does not hold (`run.exec.whole_loops`); whether that pays is
-measured, as it is of other groups (`run.exec.tuning`).
+So does one that reads variables, draws random numbers, asserts, and keeps things in TensorArrays, on stacks or in lists
+of tensors; and one that updates variables of the host's, which it carries along and which have what they have become
+when it is over.  What is wanted in the host's memory (shapes, axes) has to follow from shapes and from what is outside
+the loop: that is a constant of the program.  The loop stays in the step as it is, for when the program is not ready or
+does not hold (`run.exec.whole_loops`); whether that pays is measured, as it is of other groups (`run.exec.tuning`).
+
+What is no program says why (`nesting.Loop.apart`, which `plan.explain` shows): what waits, calls Python or is of text;
+sizes that depend on values; draws whose numbers decide how many more there are (truncated normal, Poisson, gamma), and
+shuffles; TensorArrays, stacks and optionals that are made inside, since each iteration has others; updates of variables
+on devices other than the host, or of which nobody knows which they are.  A loop ends the group before it, and begins
+another after it: to be inside of one would save two calls of programs in a step, some tens of microseconds.
 Called by: plan.passes, plan.compile, plan.emit.  Threads: any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from headrace.base import dtypes
-from headrace.base.traits import IDENTITY, MAY_WAIT, OF_SHAPE
+from headrace.base.traits import ASSERTS, IDENTITY, MAY_WAIT, OF_SHAPE, TAKES_BLOCKS
 from headrace.graph.graph import Operation
+from headrace.ops._kernels.random_streams import Stream, Streams
 from headrace.ops._portable.loop_state import (
     COUNTS,
     GRADIENT,
@@ -29,10 +36,13 @@ from headrace.ops._portable.loop_state import (
     TELLS,
 )
 from headrace.ops._portable.table import READ, ArrayKernel, StateKernel
-from headrace.plan.devices import kernel_of
-from headrace.plan.ir import BRANCH, DECIDE, LOOP, NODE, Instr, Step, instrs
+from headrace.ops.random.draws import stream_of
+from headrace.plan.devices import array_kernel, kernel_of
+from headrace.plan.infos import Infos
+from headrace.plan.ir import AHEAD, BRANCH, DECIDE, LOOP, NODE, SIZES, Instr, Step, instrs
 from headrace.plan.loop_tracing import Slot, Traced, changing, program
 from headrace.plan.nesting import Loop, Select, closed
+from headrace.plan.variables import Variables
 from headrace.run.devices.device import HOST, NUMBERS, Device
 from headrace.run.exec import branches
 from headrace.run.exec.whole_loops import LoopProgram, Taken
@@ -54,12 +64,12 @@ class Whole(NamedTuple):
 
 
 class _Refused(Exception):
-    """The loop is none."""
+    """The loop is none, for a reason."""
 
 
 def compile_loops(step: Step) -> Step:
     """The pass: loops that are one program have one, the outermost that can be."""
-    return _within(step)
+    return _within(step, Variables(step))
 
 
 def programs(step: Step) -> dict[Operation, LoopProgram]:
@@ -71,30 +81,42 @@ def programs(step: Step) -> dict[Operation, LoopProgram]:
     }
 
 
-def _within(step: Step) -> Step:
+def _within(step: Step, variables: Variables) -> Step:
     code = []
     for instr in step.code:
         if instr.what == LOOP and instr.op not in step.request.without:
             try:
-                instr = _Deciding(instr, step).done()
-            except _Refused:
-                instr = _inside(instr)
-        elif instr.what in (BRANCH, LOOP):
-            instr = _inside(instr)
+                instr = _Deciding(instr, step, variables).done()
+            except _Refused as why:
+                detail = instr.detail._replace(apart=str(why))
+                instr = _inside(instr.changed(detail=detail), variables)
+        elif instr.what == LOOP:
+            detail = instr.detail._replace(apart="XLA has not compiled it")
+            instr = _inside(instr.changed(detail=detail), variables)
+        elif instr.what == BRANCH:
+            instr = _inside(instr, variables)
         code.append(instr)
     return step.with_code(code)
 
 
-def _inside(instr: Instr) -> Instr:
-    return closed(instr.changed(body=tuple(map(_within, instr.body))))
+def _inside(instr: Instr, variables: Variables) -> Instr:
+    return closed(instr.changed(body=tuple([_within(each, variables) for each in instr.body])))
+
+
+def _refusing(instr: Instr, why: str) -> _Refused:
+    return _Refused(f"{instr.op.type} {instr.op.name} {why}")
 
 
 class _Deciding:
-    """reads, makes: values of the loop.  known: values that are to be known when the program is made."""
+    """reads, makes: values of the loop.  known: values that are to be known when the program is made.
 
-    def __init__(self, loop: Instr, step: Step) -> None:
+    updated: variables that it changes, as `Variables.of` has them, with one of the nodes.
+    """
+
+    def __init__(self, loop: Instr, step: Step, variables: Variables) -> None:
         self._loop, self._step, self._values = loop, step, step.values
         self._detail: Loop = loop.detail
+        self._variables = variables
         self._makers: dict[int, Instr] = {}
         self._starts: dict[int, int] = {}  # of variables that stay what they are
         self._changing: set[int] = set()
@@ -105,6 +127,9 @@ class _Deciding:
         self._told: dict[int, int] = {}  # of what is popped from lists and to be known, the list
         self._same: dict[int, int] = {}  # of lists
         self._growing: set[int] = set()
+        self._draws: dict[Operation, None] = {}
+        self._updated: dict[int, Instr] = {}
+        self._standing: set[int] = set()  # values that stand for variables
         self._device: Device = HOST
         self._computes = False
 
@@ -115,18 +140,28 @@ class _Deciding:
         for instr in instrs([loop]):
             self._look(instr)
         if not self._computes:
-            raise _Refused
+            raise _Refused("nothing in it computes")
+        states = self._states()
         outside = [value for value in self._read_outside() if value not in self._values.constants]
         known = [value for value in outside if value in self._known]
         slots = list(dict.fromkeys(self._handles.values()))
-        roots = {root for root, _ in slots}
-        rest = [value for value in outside if value not in roots and value not in self._known]
+        apart = {*[root for root, _ in slots], *self._known, *states}
+        rest = [value for value in outside if value not in apart]
         self._check_given(rest)
         values = [*detail.starts, *outside]
         place = {value: at for at, value in enumerate(outside, len(detail.starts))}
         told, numbers = self._told_places()
+        draws = [*self._draws]
         traced = Traced(
-            _copied(loop), rest, known, self._handles, slots, numbers, {**self._values.constants}
+            _copied(loop),
+            rest,
+            known,
+            self._handles,
+            slots,
+            numbers,
+            {**self._values.constants},
+            draws,
+            states,
         )
         more = self._has_more()
         taken = Taken(
@@ -134,17 +169,13 @@ class _Deciding:
             [place[value] for value in rest],
             [place[value] for value in known],
             [(place[root], sources) for root, sources in slots],
-            frozenset(
-                [
-                    at
-                    for at, each in enumerate(detail.variables)
-                    if self._root(each) in self._growing_roots()
-                ]
-            ),
+            self._growing_places(),
             frozenset([slots.index(self._handles[value]) for value in self._alike]),
             told,
             [more or self._is_wanted(variable) for variable in detail.variables],
             [self._dtype(value) for value in values],
+            Streams([_stream(op, self._step.request.infos) for op in draws]),
+            [place[root] for root in self._updated],
         )
         whole = Whole(
             LoopProgram(partial(program, traced), taken, self._device),
@@ -184,15 +215,22 @@ class _Deciding:
         return value
 
     def _has_more(self) -> bool:
-        """Whether others want what the head or the tail gives."""
+        """Whether others want what the head or the tail gives, or the head, once more, does more than compute."""
         head, _, tail = self._loop.body
         made = {value for each in head.code for value in each.outputs}
-        return bool(tail.code) or any(map(self._is_wanted, made))
+        acts = any(each.effects or each.what == AHEAD for each in instrs(head.code))
+        return bool(tail.code) or acts or any(map(self._is_wanted, made))
 
     def _is_wanted(self, value: int) -> bool:
         """Whether anything but the loop wants a value."""
         facts = self._step.facts
         return value in facts.results or any(each is not self._loop for each in facts.uses(value))
+
+    def _growing_places(self) -> frozenset[int]:
+        """Which variables are lists that change their length."""
+        growing = set(map(self._root, self._growing))
+        variables = enumerate(self._detail.variables)
+        return frozenset([at for at, each in variables if self._root(each) in growing])
 
     def _told_places(self) -> tuple[list[int], dict[int, int]]:
         """Places of variables that are lists whose elements are to be known; of each such element, which of these."""
@@ -202,7 +240,7 @@ class _Deciding:
         for value, items in self._told.items():
             place = roots.get(self._root(items))
             if place is None:
-                raise _Refused
+                raise _refusing(self._makers[value], "gives a size of a list from outside")
             numbers[value] = found.setdefault(place, len(found))
         return list(found), numbers
 
@@ -212,6 +250,7 @@ class _Deciding:
         if instr.what == LOOP:
             inner: Loop = instr.detail
             self._read(*inner.nexts, inner.pred)
+            self._refuse_references(instr, inner.nexts)
             if instr is not self._loop:
                 self._read(*inner.starts)
         elif instr.what == BRANCH:
@@ -220,17 +259,29 @@ class _Deciding:
             if isinstance(instr.detail, Select):
                 self._read_truths(instr.inputs[0])
                 self._read(*instr.inputs[1:])
+                self._refuse_references(instr, instr.inputs)
                 return
             self._read(*instr.inputs)
             if instr.kernel is not branches.truth:
-                raise _Refused
-        elif instr.what != NODE or instr.body or instr.kernel is not None or instr.waiter >= 0:
-            raise _Refused
+                raise _refusing(instr, "is asked which branch was taken")
+        elif instr.what == AHEAD:
+            self._look_at_draw(instr)
+        elif instr.what == SIZES:
+            self._read(*instr.inputs)
+        elif instr.what != NODE or instr.body or instr.kernel is not None:
+            raise _refusing(instr, "is one with others")
+        elif instr.waiter >= 0:
+            raise _refusing(instr, "may wait")
         else:
             self._look_at_node(instr)
 
     def _read(self, *values: int) -> None:
         self._reads.update(dict.fromkeys(values))
+
+    def _refuse_references(self, instr: Instr, values: Sequence[int]) -> None:
+        """What is kept is a value, not a variable."""
+        if not self._values.references.isdisjoint(values):
+            raise _refusing(instr, "keeps a reference")
 
     def _read_truths(self, *values: int) -> None:
         """What is decided outside is known."""
@@ -240,53 +291,65 @@ class _Deciding:
 
     def _look_at_node(self, instr: Instr) -> None:
         op, spec = instr.op, instr.op.spec
-        if spec is None or spec.kernel is None or MAY_WAIT in op.traits or instr.detail is not None:
-            raise _Refused
+        if spec is None or spec.kernel is None or MAY_WAIT in op.traits:
+            raise _refusing(instr, "may wait")
+        if instr.detail is not None:
+            raise _refusing(instr, "is the host's")
         if not instr.outputs and not instr.effects:
             return
-        self._place(op)
+        if ASSERTS in op.traits:
+            self._read(instr.inputs[0])
+            return
+        self._place(instr)
         if op.type in STORES or op.type == GRADIENT:
             self._look_at_store(instr)
             return
         self._read(*instr.inputs)
         if IDENTITY in op.traits:
-            if self._values.references.isdisjoint(instr.outputs):
-                return
-            raise _Refused
-        if self._is_of_list(op):
-            self._look_at_list(instr)
+            self._standing.update(self._values.references.intersection(instr.outputs))
             return
-        kernel = kernel_of(op)
+        if self._is_of_list(instr):
+            self._look_at_list(instr)
+        else:
+            self._look_at_kernel(instr, kernel_of(op))
+
+    def _look_at_kernel(self, instr: Instr, kernel: ArrayKernel | StateKernel | None) -> None:
+        op, spec = instr.op, instr.op.spec
+        assert spec is not None
+        if not _numeric(op):
+            raise _refusing(instr, "is not of numbers alone")
         if isinstance(kernel, StateKernel):
-            if kernel.does != READ:
-                raise _Refused
-        elif not _numeric(op):
-            raise _Refused
+            self._look_at_state(instr, kernel)
+            return
         if OF_SHAPE in op.traits:
             return
         if kernel is None and op.type in COUNTS:
             self._computes = True
             return
         if kernel is None:
+            if any(each._dtype is dtypes.resource for each in op.outputs):
+                raise _refusing(instr, "is made in the loop")
             if not spec.foldable or spec.takes_ctx or instr.effects:
-                raise _Refused
+                raise _refusing(instr, "has no kernel for arrays of XLA")
             self._demand(*instr.inputs)
             return
-        if isinstance(kernel, ArrayKernel):
-            count = len(instr.inputs)
-            self._demand(
-                *[each for at, each in enumerate(instr.inputs) if kernel.on_host(at, count)]
-            )
-            if not self._values.references.isdisjoint(instr.outputs):
-                raise _Refused
+        if spec.ahead_fn is not None and len(instr.inputs) == len(op.inputs):
+            self._look_at_draw(instr)
+        self._demand_on_host(instr, kernel, len(instr.inputs))
+        if not self._values.references.isdisjoint(instr.outputs):
+            raise _refusing(instr, "gives a reference")
         self._computes = True
 
-    def _place(self, op: Operation) -> None:
-        device = self._step.request.placed.get(op, HOST)
+    def _demand_on_host(self, instr: Instr, kernel: ArrayKernel, count: int) -> None:
+        here = [each for at, each in enumerate(instr.inputs) if kernel.on_host(at, count)]
+        self._demand(*here)
+
+    def _place(self, instr: Instr) -> None:
+        device = self._step.request.placed.get(instr.op, HOST)
         if device is HOST:
             return
         if not device.compiles or self._device not in (HOST, device):
-            raise _Refused
+            raise _refusing(instr, "is on another device")
         self._device = device
 
     def _demand(self, *values: int) -> None:
@@ -297,11 +360,14 @@ class _Deciding:
             if value in self._values.constants:
                 continue
             if value in self._changing:
-                raise _Refused
+                name = self._values.tensor(value).name
+                raise _Refused(f"a size or an axis is made of what {name} holds")
             if maker is None:
                 self._known[value] = None
+            elif maker.what == SIZES:
+                continue
             elif maker.what != NODE:
-                raise _Refused
+                raise _refusing(maker, "gives a size or an axis")
             elif maker.op.type == POPS:
                 self._alike.add(maker.inputs[0])
             elif maker.op.type == POPS_OF_LIST:
@@ -309,8 +375,19 @@ class _Deciding:
             elif OF_SHAPE not in maker.op.traits and maker.op.type not in TELLS:
                 spec = maker.op.spec
                 if spec is None or not spec.foldable or spec.takes_ctx or maker.effects:
-                    raise _Refused
+                    raise _refusing(maker, "gives a size or an axis")
                 self._demand(*maker.inputs)
+
+    # -- what it draws, keeps and changes -------------------------------------------------------------------------
+
+    def _look_at_draw(self, instr: Instr) -> None:
+        """What a node takes of its stream."""
+        op, kernel = instr.op, array_kernel(instr.op)
+        if TAKES_BLOCKS not in op.traits or kernel is None:
+            raise _refusing(instr, "draws what only the host can")
+        self._read(*instr.inputs)
+        self._demand_on_host(instr, kernel, len(op.inputs) + 1)
+        self._draws[op] = None
 
     def _look_at_store(self, instr: Instr) -> None:
         handle, *others = instr.inputs
@@ -319,7 +396,7 @@ class _Deciding:
         if slot is None:
             root = self._outer(handle)
             if root in self._makers or root in self._changing:
-                raise _Refused
+                raise _refusing(instr, "is of what is made in the loop")
             slot = root, ()
         if instr.op.type == GRADIENT:
             root, sources = slot
@@ -328,12 +405,56 @@ class _Deciding:
         self._handles[handle] = slot
         self._computes = True
 
+    def _look_at_state(self, instr: Instr, kernel: StateKernel) -> None:
+        """A node that reads or changes variables."""
+        variables = instr.inputs[: kernel.variables]
+        self._standing.update(variables)
+        if kernel.host:
+            self._demand(*[instr.inputs[at] for at in kernel.host])
+        self._computes = True
+        if kernel.does == READ:
+            return
+        roots = dict.fromkeys(map(self._variable, variables))
+        if len(roots) < len(variables):
+            raise _refusing(instr, "updates a variable twice")
+        for root in roots:
+            self._updated.setdefault(root, instr)
+        self._standing.update(instr.outputs)
+
+    def _variable(self, value: int) -> int:
+        """The variable that a value stands for, as `Variables.of` has it, whatever hands it on."""
+        while True:
+            found = self._variables.of(self._outer(value))
+            if found == value:
+                return value
+            value = found
+
+    def _states(self) -> dict[int, int]:
+        """Of each value that stands for a variable which the loop updates, the number of that."""
+        if not self._updated:
+            return {}
+        self._standing.update(self._values.references.intersection(self._reads))
+        number = {root: at for at, root in enumerate(self._updated)}
+        for root, instr in self._updated.items():
+            if self._device is not HOST or self._variables.lives_on(root) is not HOST:
+                raise _refusing(instr, "updates what is not the host's alone")
+        found: dict[int, int] = {}
+        for value in self._standing:
+            root = self._variable(value)
+            if self._variables.lives_on(root) is None:
+                raise _Refused(f"{self._values.tensor(value).name} is some variable")
+            if root in number:
+                found[value] = number[root]
+        self._read(*number)
+        return {**found, **number}
+
     # -- lists ----------------------------------------------------------------------------------------------------
 
-    def _is_of_list(self, op: Operation) -> bool:
+    def _is_of_list(self, instr: Instr) -> bool:
+        op = instr.op
         of_list = any(each._dtype is dtypes.variant for each in (*op.inputs, *op.outputs))
         if of_list and op.type not in LISTS:
-            raise _Refused
+            raise _refusing(instr, "is of a variant that is no list, or makes a list")
         return of_list
 
     def _look_at_list(self, instr: Instr) -> None:
@@ -359,9 +480,6 @@ class _Deciding:
             value = self._same[value]
         return value
 
-    def _growing_roots(self) -> set[int]:
-        return set(map(self._root, self._growing))
-
     # -- what is given --------------------------------------------------------------------------------------------
 
     def _check_given(self, values: Sequence[int]) -> None:
@@ -370,7 +488,8 @@ class _Deciding:
             if value in self._values.constants:
                 continue
             if tensor is None or tensor._dtype._base.name not in NUMBERS | {"resource", "variant"}:
-                raise _Refused
+                name = "what a node takes" if tensor is None else tensor.name
+                raise _Refused(f"{name}, which it is given, is not of numbers")
 
     def _dtype(self, value: int) -> Any:
         tensor = self._values.tensors[value]
@@ -391,3 +510,9 @@ def _copied(instr: Instr) -> Instr:
     """An instruction that later passes do not change, with those inside."""
     bodies = [body.with_code([_copied(each) for each in body.code]) for body in instr.body]
     return instr.changed(body=tuple(bodies))
+
+
+def _stream(op: Operation, infos: Infos) -> Callable[[], Stream]:
+    """What finds the stream of a node."""
+    node: Any = infos(op)  # which remembers it
+    return partial(stream_of, node, op.attrs["seed"], op.attrs["seed2"])

@@ -15,7 +15,8 @@ import functools
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, Final
 
 import ml_dtypes
@@ -25,11 +26,13 @@ from headrace.ops._kernels.libm_floats import logarithms, sines_and_cosines
 from headrace.run.exec.worker_pool import parallel_for
 from headrace.run.queues.philox import philox_halves, philox_words
 from headrace.run.state.aligned import aligned
+from headrace.run.uninterrupted import changes
 
 Array = np.ndarray[Any, Any]
 Draw = Callable[["Stream", Array, Array], None]
 """(stream, blocks [n], out [n, group]): puts the normal numbers of these blocks into out."""
-_BLOCKS_PER_NUMBER: Final = 256
+BLOCKS_PER_NUMBER: Final = 256
+_WORD: Final = 2**64 - 1
 _CHUNK: Final = (
     1 << 17
 )  # blocks made at once: with fewer, two threads wait for the interpreter as long as they work
@@ -78,8 +81,18 @@ class Stream:
 
         `more` stands behind them: with that the numbers can be made anywhere (`ops._portable.drawing`).
         """
-        first = self.reserve(numbers * _BLOCKS_PER_NUMBER)
+        first = self.reserve(numbers * BLOCKS_PER_NUMBER)
         return np.array([each & (2**64 - 1) for each in (*self._seeds, first, *more)], np.uint64)
+
+    def now(self) -> Array:
+        """uint64 [3]: the seeds and the block that comes next, which nobody takes by this.
+
+        Of numbers that are not fixed, others each time.
+        """
+        if not self.seeded:
+            fresh = int.from_bytes(os.urandom(16), "little")
+            return np.array([fresh >> 64, fresh & _WORD, 0], np.uint64)
+        return self.taken(0)
 
     def reserve(self, blocks: int) -> int:
         """The first of `blocks` blocks that nobody else gets."""
@@ -116,7 +129,7 @@ class Stream:
 
     def fill(self, out: Array, per_block: int, numbers: Callable[[Array], Array]) -> None:
         """Put numbers(words) [n, per_block] into out [size], `per_block` elements from each block."""
-        first = self.reserve(out.size * _BLOCKS_PER_NUMBER)
+        first = self.reserve(out.size * BLOCKS_PER_NUMBER)
         blocks = -(-out.size // per_block)
 
         def chunk(at: int) -> None:
@@ -132,7 +145,7 @@ class Stream:
         out: [n, 4] to be filled; even, odd: words 0 and 2, words 1 and 3 of the blocks, uint64 [2, n], its own.
         """
         first, out = (
-            self.reserve(size * _BLOCKS_PER_NUMBER),
+            self.reserve(size * BLOCKS_PER_NUMBER),
             aligned((-(-size // 4), 4), np.dtype(np.float32)),
         )
 
@@ -146,6 +159,34 @@ class Stream:
     def halves_at(self, blocks: Array) -> tuple[Array, Array]:
         """Words 0 and 2, and words 1 and 3, of these blocks [n]: each uint64 [2, n]."""
         return philox_halves(*self._seeds, blocks)
+
+
+class Streams:
+    """Those of some nodes, of which a program takes blocks by itself.  find: gives each, as its node finds it."""
+
+    def __init__(self, find: Sequence[Callable[[], Stream]]) -> None:
+        self._find = find
+
+    def now(self) -> list[Array]:
+        """As `Stream.now`, of each."""
+        return [find().now() for find in self._find]
+
+    @changes
+    def advance(self, before: Sequence[Array], after: Sequence[Any]) -> bool:
+        """Have what comes next be `after`, where it is `before` still; else False, and nothing."""
+        found = [
+            (find(), int(was[2]), int(now[2]))
+            for find, was, now in zip(self._find, before, after, strict=True)
+        ]
+        taken = [each for each in found if each[0].seeded]
+        with ExitStack() as held:
+            for stream, _, _ in sorted(taken, key=lambda each: id(each[0])):
+                held.enter_context(stream._lock)
+            if any(stream._next & _WORD != was for stream, was, _ in taken):
+                return False
+            for stream, was, now in taken:
+                stream._next += now - was & _WORD
+        return True
 
 
 def _every(first: int, count: int, stride: int = 1) -> Array:
@@ -266,8 +307,8 @@ def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     draw = _doubles_at if dtype == np.float64 else _floats_at
     kind = np.dtype(np.float64 if dtype == np.float64 else np.float32)
     group = 2 if kind == np.float64 else 4
-    stride = group * _BLOCKS_PER_NUMBER // 4
-    first = stream.reserve(size * _BLOCKS_PER_NUMBER)
+    stride = group * BLOCKS_PER_NUMBER // 4
+    first = stream.reserve(size * BLOCKS_PER_NUMBER)
     groups = -(-size // group)
     out = aligned((groups, group), kind)
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.base.dtypes import float64
+from headrace.ops._kernels.random_streams import BLOCKS_PER_NUMBER
 from headrace.ops._portable.table import (
     arrays,
     check,
@@ -192,6 +193,36 @@ def _random_normal(xp: Any, shape: Any, taken: Any, *, dtype: Any) -> Any:
 @arrays("RandomUniformInt", host=(0, 1, 2))
 def _random_whole(xp: Any, shape: Any, minval: Any, maxval: Any, taken: Any, *, Tout: Any) -> Any:
     return _filled(xp, _whole, shape, taken, Tout)
+
+
+# -- of a stream that is carried along -------------------------------------------------------------------------------
+
+
+class Carried:
+    """A node's stream in a program that takes of it again and again, and what the node asks of the runtime meanwhile.
+
+    state: uint64 [3], the seeds and the block that comes next, as `Stream.now` gives it.
+    """
+
+    seeded = True
+
+    def __init__(self, xp: Any, state: Any) -> None:
+        self._xp, self.state = xp, state
+
+    @property
+    def memo(self) -> dict[str, Any]:
+        """What the node remembers."""
+        return {"stream": self}
+
+    def taken(self, numbers: int, *more: int) -> Any:
+        """As `Stream.taken`."""
+        taken = self.state
+        further = np.array([0, 0, numbers * BLOCKS_PER_NUMBER], np.uint64)
+        self.state = taken + self._xp.asarray(further)
+        if not more:
+            return taken
+        behind = np.array([each & (2**64 - 1) for each in more], np.uint64)
+        return self._xp.concat([taken, self._xp.asarray(behind)])
 
 
 # -- by a seed, or by a key and a counter -----------------------------------------------------------------------------

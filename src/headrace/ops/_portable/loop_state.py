@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from headrace.base.shapes import compatible
 from headrace.ops._portable.table import check, require
 from headrace.run.state.cells import Cells, Kept
 from headrace.run.state.tensor_arrays import CLEARED, EMPTY, READ, WRITTEN
@@ -81,19 +82,25 @@ def _within(xp: Any, index: Any, length: Any) -> Any:
 # -- TensorArrays -----------------------------------------------------------------------------------------------------
 
 
+def _limit(how: Kept, cells: Cells) -> Any:
+    """Where writing ends."""
+    return cells.length if how.spare else cells.values.shape[0]
+
+
 @_store("TensorArrayWriteV3")
 def _write(
     xp: Any, how: Kept, cells: Cells, index: Any, value: Any, flow: Any
 ) -> tuple[Cells, list[Any]]:
+    value = xp.asarray(value)
     _check_fits(cells, value)
     at = _index(xp, index)
-    mark, room = _at(cells.marks, at), cells.values.shape[0]
+    mark = _at(cells.marks, at)
     free = mark == EMPTY
     if how.adds_up:
         again = mark == WRITTEN
         value = xp.where(again, _at(cells.values, at) + value, value)
         free = xp.logical_or(free, again)
-    require(xp, xp.logical_and(_within(xp, at, room), free), _OUT_OF_TURN)
+    require(xp, xp.logical_and(_within(xp, at, _limit(how, cells)), free), _OUT_OF_TURN)
     marks = _with(cells.marks, at, xp.asarray(WRITTEN, dtype=xp.int8))
     length = xp.maximum(cells.length, at + 1) if how.grows else cells.length
     return Cells(_with(cells.values, at, value), marks, length), [flow]
@@ -111,9 +118,62 @@ def _read(xp: Any, how: Kept, cells: Cells, index: Any, flow: Any) -> tuple[Cell
     return cells._replace(marks=_with(cells.marks, at, after)), [_at(cells.values, at)]
 
 
+def _indices(xp: Any, indices: Any, cells: Cells) -> Any:
+    """int32 [n] of elements, which are to be there."""
+    check(indices.ndim == 1 and indices.shape[0] > 0 and cells.values.shape[0] > 0)
+    return xp.asarray(indices, dtype=xp.int32)
+
+
+def _require_different(xp: Any, at: Any, room: int) -> None:
+    """No index twice."""
+    times = xp.zeros(room, dtype=xp.int32).at[at].add(1, mode="drop")
+    require(xp, times <= 1, _OUT_OF_TURN)
+
+
+@_store("TensorArrayGatherV3")
+def _gather(
+    xp: Any, how: Kept, cells: Cells, indices: Any, flow: Any, *, element_shape: Any
+) -> tuple[Cells, list[Any]]:
+    at, shape = _indices(xp, indices, cells), cells.values.shape[1:]
+    check(compatible(element_shape._raw, shape))
+    marks = cells.marks[at]
+    there = marks != CLEARED
+    if not how.zeros:
+        there = xp.logical_and(there, marks != EMPTY)
+    if how.clears:
+        _require_different(xp, at, cells.values.shape[0])
+    require(xp, xp.logical_and(_within(xp, at, cells.length), there), _OUT_OF_TURN)
+    after = xp.asarray(CLEARED if how.clears else READ, dtype=xp.int8)
+    return cells._replace(marks=cells.marks.at[at].set(after)), [cells.values[at]]
+
+
+@_store("TensorArrayScatterV3")
+def _scatter(
+    xp: Any, how: Kept, cells: Cells, indices: Any, value: Any, flow: Any
+) -> tuple[Cells, list[Any]]:
+    at, rows, room = _indices(xp, indices, cells), xp.asarray(value), cells.values.shape[0]
+    check(rows.ndim > 0 and rows.shape == (at.shape[0], *cells.values.shape[1:]))
+    check(rows.dtype == cells.values.dtype)
+    marks = cells.marks[at]
+    free = marks == EMPTY
+    if how.adds_up:
+        free = xp.logical_or(free, marks == WRITTEN)
+        empty = xp.reshape(cells.marks == EMPTY, (room, *[1] * (rows.ndim - 1)))
+        values = xp.where(empty, xp.zeros_like(cells.values), cells.values).at[at].add(rows)
+    else:
+        _require_different(xp, at, room)
+        values = cells.values.at[at].set(rows)
+    require(xp, xp.logical_and(_within(xp, at, _limit(how, cells)), free), _OUT_OF_TURN)
+    length = cells.length
+    if how.grows:
+        length = xp.maximum(length, xp.max(at) + 1)
+    written = xp.asarray(WRITTEN, dtype=xp.int8)
+    return Cells(values, cells.marks.at[at].set(written), length), [flow]
+
+
 @_store("TensorArraySizeV3")
 def _size(xp: Any, how: Kept, cells: Cells, flow: Any) -> tuple[Cells, list[Any]]:
-    return cells, [cells.length if how.grows else np.int32(how.room)]
+    return cells, [cells.length if how.grows or how.spare else np.int32(how.room)]
 
 
 # -- whole numbers, of which loops count ------------------------------------------------------------------------------
@@ -136,7 +196,7 @@ COUNTS: Final = {"FloorMod": _divided("remainder"), "FloorDiv": _divided("floor_
 
 @_store("StackPushV2")
 def _push(xp: Any, how: Kept, cells: Cells, elem: Any) -> tuple[Cells, list[Any]]:
-    after, _ = _pushed(xp, cells, elem)
+    after, _ = _pushed(xp, cells, xp.asarray(elem))
     return after, [elem]
 
 

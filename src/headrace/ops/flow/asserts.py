@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.base.traits import KEEPS_NOTHING, STATEFUL
+from headrace.base.traits import ASSERTS, KEEPS_NOTHING, STATEFUL
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -28,7 +28,7 @@ __all__ = ["Assert"]
     "Assert",
     inputs="condition: bool; data: T",
     attrs="T: list(type) >= 1; summarize: int = 3",
-    traits={STATEFUL, KEEPS_NOTHING},
+    traits={STATEFUL, KEEPS_NOTHING, ASSERTS},
     differentiable=False,
 )
 def assert_op(xp: Any, condition: Any, *data: Any, summarize: int) -> None:

@@ -24,6 +24,7 @@ from headrace.base.traits import (
     NONE,
     SHARES,
     STATEFUL,
+    TAKES_BLOCKS,
     Traits,
 )
 from headrace.graph.convert import convert
@@ -95,9 +96,14 @@ def _filler(name: str, fill: Any, says: str, traits: Traits = NONE) -> OpSpec:
     )(kernel)
 
 
-random_uniform_op = _filler("RandomUniform", random_streams.uniform, "Uniform in [0, 1)")
+random_uniform_op = _filler(
+    "RandomUniform", random_streams.uniform, "Uniform in [0, 1)", {TAKES_BLOCKS}
+)
 random_standard_normal_op = _filler(
-    "RandomStandardNormal", random_streams.normal, "Normal, of mean 0 and standard deviation 1"
+    "RandomStandardNormal",
+    random_streams.normal,
+    "Normal, of mean 0 and standard deviation 1",
+    {TAKES_BLOCKS},
 )
 truncated_normal_op = _filler(
     "TruncatedNormal",
@@ -120,7 +126,7 @@ def _taken(ctx: KernelContext, shape: Array, *, seed: int, seed2: int) -> Array:
     outputs="output: Tout",
     attrs=f"{_SEEDS}; Tout: {{int32, int64}}; T: {{int32, int64}}",
     shape=_from_shape,
-    traits={STATEFUL, DRAWS, SHARES},
+    traits={STATEFUL, DRAWS, SHARES, TAKES_BLOCKS},
 )
 def random_uniform_int_op(
     ctx: KernelContext,
@@ -218,7 +224,7 @@ def _multinomial_shape(c: ShapeContext) -> Shape:
     outputs="output: output_dtype",
     attrs=f"{_SEEDS}; T: realnumbertype; output_dtype: {{int32, int64}} = int64",
     shape=_multinomial_shape,
-    traits={STATEFUL, DRAWS, DRAWS_BY_SHAPE},
+    traits={STATEFUL, DRAWS, DRAWS_BY_SHAPE, TAKES_BLOCKS},
     differentiable=False,
 )
 def multinomial_op(

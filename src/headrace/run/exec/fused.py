@@ -39,6 +39,9 @@ class FusedKernel:
     on_hopeless: called when it keeps meeting other shapes.
     """
 
+    stands_alone = False
+    """Whether it pays even if others of its step keep meeting other shapes, and run node by node."""
+
     def __init__(
         self,
         function: Callable[..., Any],

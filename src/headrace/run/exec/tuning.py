@@ -163,11 +163,11 @@ class Tuner:
 
     def _try(self, other: Made, *given: Any) -> list[Any]:
         run, kernels = other
-        before = sum([kernel.fell_back for kernel in kernels])
+        before = _times_fallen_back(kernels)
         found, took = self._timed(run, *given)
         if self._other is not other:  # another thread's was the last trial
             return found
-        if sum([kernel.fell_back for kernel in kernels]) == before:
+        if _times_fallen_back(kernels) == before:
             self._trials.append(took)
             if not self._measures or len(self._trials) >= _TRIALS:
                 self._end_trial(other)
@@ -175,7 +175,7 @@ class Tuner:
             self._in_vain += 1
             if any(kernel.failed for kernel in kernels):
                 self._leave(again=True)
-            elif self._in_vain > _MOST_IN_VAIN or any(kernel.hopeless for kernel in kernels):
+            elif self._in_vain > _MOST_IN_VAIN or _are_hopeless(kernels):
                 self._leave()
         return found
 
@@ -209,15 +209,34 @@ class Tuner:
         if not pays or made is None:
             self._give_up()
             return
-        for kernel in made[1]:
-            kernel.on_hopeless = self._give_up
+        kernels = made[1]
+        for kernel in kernels:
+            kernel.on_hopeless = lambda: self._give_up_if_hopeless(kernels)
         self.chosen = made[0]
         self.over = True
 
+    def _give_up_if_hopeless(self, kernels: Sequence[FusedKernel]) -> None:
+        """The form that was chosen keeps meeting shapes that it is not compiled for."""
+        if compiler.forked or _are_hopeless(kernels):
+            self._give_up()
+
     def _give_up(self) -> None:
-        """For good; also of a form that was chosen, and keeps meeting shapes that it is not compiled for."""
+        """For good."""
         self._other = self.chosen = None
         self.over = True
+
+
+def _times_fallen_back(kernels: Sequence[FusedKernel]) -> int:
+    """How often, but for those without which the form may still be worth it."""
+    alone = any(kernel.stands_alone for kernel in kernels)
+    counted = [each for each in kernels if each.stands_alone or not (alone and each.hopeless)]
+    return sum([kernel.fell_back for kernel in counted])
+
+
+def _are_hopeless(kernels: Sequence[FusedKernel]) -> bool:
+    """Whether a form with these is not worth it, since they keep meeting other shapes."""
+    alone = [kernel.hopeless for kernel in kernels if kernel.stands_alone]
+    return all(alone) if alone else any(kernel.hopeless for kernel in kernels)
 
 
 def _median(times: Sequence[float]) -> float:

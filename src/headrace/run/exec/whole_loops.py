@@ -4,7 +4,9 @@ A call of the program makes a bounded number of iterations, as many as take some
 step's scope is asked whether it is to go on: so Ctrl-C and deadlines work.  What the loop keeps is put into arrays
 before and taken from them afterwards (`run.state.cells`); until then nothing has changed, so that where the program
 is not ready, or what its nodes require does not hold, the loop runs node by node.  That also says how much room what it
-keeps has to have.
+keeps has to have.  Streams of random numbers, and variables that the loop updates, have come to where the program has
+left them at one moment, when it is over: if another step has drawn from one of them or updated one meanwhile, what it
+has computed does not count, and the loop runs node by node.
 Called by: plan.whole_loops, plan.emit.  Threads: any; all state of a run is in the registers.
 """
 
@@ -12,7 +14,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,7 +31,8 @@ from headrace.run.state.on_device import OnDevice
 from headrace.run.state.stacks import Stack
 from headrace.run.state.tensor_arrays import TensorArray
 from headrace.run.state.tensor_lists import TensorList
-from headrace.run.state.variable import State
+from headrace.run.state.variable import Locked, State
+from headrace.run.uninterrupted import changes
 
 _FIRST: Final = 256  # iterations of a call
 _SHORT_S: Final = 0.01
@@ -36,6 +40,8 @@ _LONG_S: Final = 0.1
 _MOST: Final = 1 << 40
 _LARGEST_KNOWN: Final = 64  # elements of what is a constant of a program
 _SHAPES_SEEN: Final = 64
+_FEW_FORMS: Final = 2
+"""With more, arrays of TensorArrays are made a little longer than they have to be."""
 
 
 class Form(NamedTuple):
@@ -49,15 +55,31 @@ class Form(NamedTuple):
     told: Sequence[Any]
 
 
+class Streams(Protocol):
+    """Streams of random numbers, of which a program takes by itself (`ops._kernels.random_streams`)."""
+
+    def now(self) -> list[Any]:
+        """What each is at."""
+
+    def advance(self, before: Sequence[Any], after: Sequence[Any]) -> bool:
+        """Have them at `after`; False, and nothing, if they are not at `before` any more."""
+
+
 class _Given(NamedTuple):
-    """What a call of the program takes: the variables that change, the rest, what it keeps."""
+    """What a call of the program takes: the variables of the loop that change, the rest, what it keeps, what streams
+    are at, what variables hold that it updates.  states: those; updates: how many they have had.
+    """
 
     carried: list[Any]
     rest: list[Any]
     cells: list[Cells]
+    streams: list[Any]
+    held: list[Any]
     form: Form
     stores: list[Store]
     lists: list[Kept | None]
+    states: list[State]
+    updates: list[int]
 
 
 class Taken(NamedTuple):
@@ -66,7 +88,8 @@ class Taken(NamedTuple):
     changing: variables that change, by place.  rest, known: values that are given as arrays, and as constants.  slots:
     (place, whose gradients) of stores.  grows: places of variables that are lists which change their length.  alike:
     slots whose elements are to be known; told: places of lists of which that is so.  dtypes: of all values that are
-    arrays.  wanted: which variables somebody wants in the end.
+    arrays.  wanted: which variables somebody wants in the end.  streams: that it draws from.  states: places of
+    variables that it updates.
     """
 
     changing: Sequence[int]
@@ -78,10 +101,14 @@ class Taken(NamedTuple):
     told: Sequence[int]
     wanted: Sequence[bool]
     dtypes: Sequence[Any]
+    streams: Streams
+    states: Sequence[int]
 
 
 class LoopProgram(FusedKernel):
     """make: (form) -> a function as `plan.loop_tracing.program` has it."""
+
+    stands_alone = True
 
     def __init__(
         self, make: Callable[[Form], Callable[..., Any]], taken: Taken, device: Device
@@ -90,6 +117,7 @@ class LoopProgram(FusedKernel):
         self._taken = taken
         self._per_call = _FIRST
         self._bare = True  # stores without values are made by the program, which ends in one call
+        self._spares = False  # arrays of several lengths are to have one program
         self._seen: dict[Any, dict[int, Seen]] = {}  # of slots and lists, by what was given
 
     def run(self, values: Sequence[Any], scope: Any, there: Sequence[bool]) -> list[Any] | None:
@@ -102,7 +130,8 @@ class LoopProgram(FusedKernel):
             given = None if self._forked() else self._given_of(values)
             if given is not None:
                 found = self._finished(given, values, scope, there)
-        except errors.ResourceExhaustedError:  # node by node it may take less, or say which it is
+        except (errors.ResourceExhaustedError, errors.FailedPreconditionError):
+            # Node by node it may take less, or say which it is, as of a variable without a value.
             pass
         if found is None:
             self.fell_back += 1
@@ -112,9 +141,11 @@ class LoopProgram(FusedKernel):
 
     def _given_of(self, values: Sequence[Any]) -> _Given | None:
         taken = self._taken
-        stores = self._stores_of(values)
+        if any(map(_is_unset, values)):
+            return None  # node by node it is said which node finds that
+        stores, states = self._stores_of(values), self._states_of(values)
         known = [np.asarray(values[place]) for place in taken.known]
-        if stores is None or any(each.size > _LARGEST_KNOWN for each in known):
+        if stores is None or states is None or any(each.size > _LARGEST_KNOWN for each in known):
             return None
         before = self._seen.get(self._shapes(values), {})
         unique: dict[int, int] = {}
@@ -122,7 +153,7 @@ class LoopProgram(FusedKernel):
         for at, store in enumerate(stores):
             if id(store) in unique:
                 continue
-            how = cells.kept(store, before.get(at), False)
+            how = cells.kept(store, before.get(at), False, self._spares)
             if how is not None and at in taken.alike:
                 how = cells.with_alike(how, store)
             found = None if how is None else cells.packed(store, how, self._device, self._bare)
@@ -132,12 +163,37 @@ class LoopProgram(FusedKernel):
             kept.append(how)
             packed.append(found)
             held.append(store)
+        given = self._arrays_of(values, before)
+        told = [self._element(values[place], before.get(-1 - place)) for place in taken.told]
+        if given is None or any(each is None for each in told):
+            return None
+        arrays, lists = given
+        count = len(taken.changing)
+        form = Form(known, kept, [unique[id(store)] for store in stores], told)
+        updates = [each.updates for each in states]  # before they are read
+        return _Given(
+            arrays[:count],
+            arrays[count:],
+            packed,
+            taken.streams.now(),
+            [self._array(*each) for each in zip(states, taken.states, strict=True)],
+            form,
+            held,
+            lists,
+            states,
+            updates,
+        )
+
+    def _arrays_of(
+        self, values: Sequence[Any], before: dict[int, Seen]
+    ) -> tuple[list[Any], list[Kept | None]] | None:
+        """The variables that change, and the rest, and how those are kept that are lists."""
         arrays, lists = list[Any](), list[Kept | None]()
-        for place in (*taken.changing, *taken.rest):
+        for place in (*self._taken.changing, *self._taken.rest):
             value = values[place]
             how = None
             if isinstance(value, TensorList):
-                how = cells.kept(value, before.get(-1 - place), place in taken.grows)
+                how = cells.kept(value, before.get(-1 - place), place in self._taken.grows)
                 value = None if how is None else cells.packed(value, how, self._device)
                 if value is None:
                     return None
@@ -145,13 +201,18 @@ class LoopProgram(FusedKernel):
                 value = self._array(value, place)
             arrays.append(value)
             lists.append(how)
-        told = [self._element(values[place], before.get(-1 - place)) for place in taken.told]
-        if any(each is None for each in told):
+        return arrays, lists
+
+    def _states_of(self, values: Sequence[Any]) -> list[State] | None:
+        """The variables that it updates; None if it must not, or reads one of them by another name."""
+        found = [values[place] for place in self._taken.states]
+        named = [*map(id, found), *[id(values[place]) for place in self._taken.rest]]
+        if any(named.count(id(each)) > 1 for each in found):
             return None
-        count = len(taken.changing)
-        same = [unique[id(store)] for store in stores]
-        form = Form(known, kept, same, told)
-        return _Given(arrays[:count], arrays[count:], packed, form, held, lists)
+        for each in found:
+            if not isinstance(each, State) or each.device is not HOST or each.held() is None:
+                return None
+        return found
 
     def _element(self, value: Any, before: Seen | None) -> Any:
         """What each element of a list holds; None if they are not alike."""
@@ -194,10 +255,15 @@ class LoopProgram(FusedKernel):
     def _finished(
         self, given: _Given, values: Sequence[Any], scope: Any, there: Sequence[bool]
     ) -> list[Any] | None:
-        form = self._form_for(_key(given), lambda: _only_likes(given))
+        key = _key(given)
+        if key not in self._forms and self._has_other_lengths(given):
+            self._spares = True  # as the next run has them
+            return None
+        form = self._form_for(key, lambda: _only_likes(given))
         if form is None:
             return None
-        carried, kept = given.carried, given.cells
+        carried, kept = given.carried, [*given.cells, *given.streams, *given.held]
+        count = len(given.cells)
         while True:
             began = time.perf_counter()
             carried, kept, said = form(np.int64(self._per_call), carried, given.rest, kept)
@@ -216,11 +282,36 @@ class LoopProgram(FusedKernel):
                 self._per_call = max(self._per_call // 2, 1)
             scope.check()
         ends = self._ends(given, values, carried, there)
+        if not self._has_committed(given, kept[count:]):
+            return None
         for store, how, left, length in zip(
-            given.stores, given.form.kept, kept, lengths, strict=True
+            given.stores, given.form.kept, kept[:count], lengths, strict=True
         ):
             cells.unpack(store, left, how, self._device, length)  # type: ignore[arg-type]
         return ends
+
+    def _has_other_lengths(self, given: _Given) -> bool:
+        """Whether it seems that TensorArrays come in one length after another."""
+        if self._spares or self._device is not HOST or len(self._forms) < _FEW_FORMS:
+            return False
+        return any(how.kind == cells.ARRAY and not how.grows for how in given.form.kept)
+
+    @changes
+    def _has_committed(self, given: _Given, after: Sequence[Any]) -> bool:
+        """Have streams and variables what the program has left of them; False, and nothing, if they have changed."""
+        if not after:
+            return True
+        count = len(given.streams)
+        arrays = [*map(np.asarray, after)]
+        with Locked(given.states):
+            for variable, updates in zip(given.states, given.updates, strict=True):
+                if variable.updates != updates or variable.held() is None:
+                    return False
+            if not self._taken.streams.advance(given.streams, arrays[:count]):
+                return False
+            for variable, array in zip(given.states, arrays[count:], strict=True):
+                variable.rewrite(partial(_copy, array))
+        return True
 
     def _ends(
         self, given: _Given, values: Sequence[Any], carried: Sequence[Any], there: Sequence[bool]
@@ -243,7 +334,8 @@ class LoopProgram(FusedKernel):
         function = self._function(given.form)
         program = xla.program if self._device is HOST else self._device.program
         made = program(function)
-        like = [self._zeros(each) for each in (given.carried, given.rest, given.cells)]
+        kept: list[Any] = [*given.cells, *given.streams, *given.held]
+        like = [self._zeros(each) for each in (given.carried, given.rest, kept)]
         made(np.int64(0), *like)
         return made
 
@@ -313,6 +405,7 @@ def _key(given: _Given) -> Any:
         tuple(lists),
         tuple(rooms),
         tuple(given.form.same),
+        tuple([each.shape for each in given.held]),
     )
 
 
@@ -322,7 +415,10 @@ def _only_likes(given: _Given) -> _Given:
         carried=_likes(given.carried),
         rest=_likes(given.rest),
         cells=_likes(given.cells),
+        streams=_likes(given.streams),
+        held=_likes(given.held),
         stores=[],
+        states=[],
     )
 
 
@@ -334,6 +430,15 @@ def _likes(tree: Any) -> Any:
     if isinstance(tree, list):
         return [*map(_likes, tree)]
     return tuple(tree.shape), tree.dtype, isinstance(tree, (np.ndarray, np.generic))
+
+
+def _is_unset(value: Any) -> bool:
+    """Whether it is a variable without a value."""
+    return isinstance(value, State) and value.held() is None
+
+
+def _copy(value: Any, before: Any, after: Any) -> None:
+    np.copyto(after, value)
 
 
 def kernel(

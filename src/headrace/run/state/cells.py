@@ -40,7 +40,8 @@ class Kept(NamedTuple):
     """What a program is made for.
 
     zeros: what was never written is read as zeros.  grows: writes may lie beyond.  alike: what each element holds,
-    where that is to be known when the program is made.
+    where that is to be known when the program is made.  spare: there may be more room than elements, though none are
+    added.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Kept(NamedTuple):
     zeros: bool = False
     grows: bool = False
     alike: bytes | None = None
+    spare: bool = False
 
     @property
     def element(self) -> Any:
@@ -85,8 +87,11 @@ def seen(store: Store) -> Seen:
     return Seen(len(values), next(iter(shapes)) if len(shapes) == 1 else None)
 
 
-def kept(store: Store, before: Seen | None, grows: bool) -> Kept | None:
-    """How a program is to keep it; None if it cannot, or if nobody knows.  before: see `Seen`; grows: of a list."""
+def kept(store: Store, before: Seen | None, grows: bool, spare: bool = False) -> Kept | None:
+    """How a program is to keep it; None if it cannot, or if nobody knows.
+
+    before: see `Seen`; grows: of a list; spare: of an array, so that arrays of other lengths have the same program.
+    """
     now = seen(store)
     dtype = store.element_dtype if isinstance(store, TensorList) else store.dtype
     shape = _shape_of(store, now, before)
@@ -95,17 +100,19 @@ def kept(store: Store, before: Seen | None, grows: bool) -> Kept | None:
     room = max(now.room, before.room if before is not None else 0)
     if isinstance(store, TensorArray):
         zeros = all(each == shape for each in store.shapes_unwritten())
-        if not store.dynamic:
-            room = now.room
+        spare = spare and not store.dynamic
+        if not (room or store.dynamic):
+            return None
         return Kept(
             ARRAY,
-            rounded(room) if store.dynamic else room,
+            rounded(room) if store.dynamic or spare else now.room,
             shape,
             dtype.np,
             store.clears,
             store.adds_up,
             zeros,
             store.dynamic,
+            spare=spare,
         )
     if isinstance(store, Stack):
         if before is None:
@@ -114,7 +121,7 @@ def kept(store: Store, before: Seen | None, grows: bool) -> Kept | None:
         room = max(rounded(room), 0 if whole is None else whole.shape[0])
         return Kept(STACK, room if store.limit < 0 else min(room, store.limit), shape, dtype.np)
     if not grows:
-        return Kept(LIST, now.room, shape, dtype.np)
+        return Kept(LIST, now.room, shape, dtype.np) if now.room else None
     if before is None:
         return None
     most = store.max_num_elements
