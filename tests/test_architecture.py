@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -37,8 +38,15 @@ ROOT_NAMES = SRC / "headrace/__init__.py"
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    """A file of the source, which many rules look at."""
-    return ast.parse(path.read_text())
+    """A file of the source, which many rules look at: the collector need not, again and again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(path.read_text())
+    finally:
+        gc.freeze()
+        if collects:
+            gc.enable()
 
 
 def generated(path: Path) -> bool:

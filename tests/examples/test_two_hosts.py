@@ -51,7 +51,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             process = subprocess.Popen(
                 [*host.within, sys.executable, *arguments], cwd=tmp_path, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env={**os.environ, "HEADRACE_LANE": "tcp", "PYTHONPATH": str(SRC)},
+                env={**os.environ, "HEADRACE_LANE": "tcp", "PYTHONPATH": str(SRC), "HEADRACE_BLOCKED_AFTER_S": "0"},
             )  # fmt: skip
             stack.callback(process.communicate)
             stack.callback(process.kill)
