@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
+from headrace.graph.freezing import convert_variables_to_constants
 from headrace.graph.graph_util import (
-    convert_variables_to_constants,
     extract_sub_graph,
     must_run_on_cpu,
     remove_training_nodes,

@@ -137,3 +137,94 @@ def test_the_shape_of_a_node_by_its_name(graph: tf.Graph) -> None:
     shape_of = tf.graph_util.tensor_shape_from_node_def_name
     assert shape_of(graph, "y").as_list() == [None, 1]
     assert shape_of(graph, "v:0").as_list() == [2, 1]
+
+
+def frozen_of(outputs: list[str], **lists: Any) -> tuple[Any, Any]:
+    """The default graph frozen, and what its outputs are then."""
+    graph = tf.get_default_graph()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = tf.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(add_shapes=True), outputs, **lists
+        )
+        expected = session.run([f"{name}:0" for name in outputs])
+    with tf.Graph().as_default():
+        tf.import_graph_def(found, name="")
+        with tf.Session() as session:
+            if not lists:
+                np.testing.assert_array_equal(
+                    session.run([f"{name}:0" for name in outputs]), expected
+                )
+    return found, expected
+
+
+def test_variables_behind_handles_are_frozen_wherever_they_are_read() -> None:
+    with tf.Graph().as_default():
+        with tf.device("/cpu:0"):
+            v = tf.get_variable("v", initializer=2.0, use_resource=True)
+        taken = tf.placeholder_with_default(True, [])
+        y = tf.cond(taken, lambda: v * 2.0, lambda: v * 3.0)
+        tf.while_loop(lambda i: i < 10.0, lambda i: i + v, [y], name="w")
+        tf.identity(tf.get_default_graph().get_tensor_by_name("w/Exit:0"), name="y")
+        found, expected = frozen_of(["y"])
+    assert expected == [10.0]
+    assert not {"VarHandleOp", "ReadVariableOp"} & {node.op for node in found.node}
+    constant = next(node for node in found.node if node.name == "v")
+    assert (constant.op, constant.device) == ("Const", "")
+
+
+def test_rows_of_variables_behind_handles_are_rows_of_constants() -> None:
+    with tf.Graph().as_default():
+        v = tf.get_variable("v", initializer=[[1.0, 2.0], [3.0, 4.0]], use_resource=True)
+        tf.raw_ops.ResourceGather(resource=v.handle, indices=[1, 0], dtype=tf.float32, name="rows")
+        tf.raw_ops.ResourceGather(
+            resource=v.handle, indices=[[1], [0]], dtype=tf.float32, batch_dims=1, name="each"
+        )
+        tf.raw_ops.ResourceGatherNd(
+            resource=v.handle, indices=[[1, 1]], dtype=tf.float32, name="one"
+        )
+        for name in ("rows", "each", "one"):
+            frozen_of([name])
+
+
+def test_some_variables_behind_handles_can_be_left() -> None:
+    with tf.Graph().as_default():
+        v, w = (tf.get_variable(name, [], use_resource=True) for name in "vw")
+        tf.add(v, w, name="y")
+        found, _ = frozen_of(["y"], variable_names_blacklist=["w"])
+    kinds = {node.name: node.op for node in found.node}
+    assert (kinds["v"], kinds["w"]) == ("Const", "VarHandleOp")
+
+
+def test_a_variable_that_the_outputs_change_cannot_be_frozen() -> None:
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        v = tf.get_variable("v", initializer=1.0, use_resource=True)
+        session.run(v.initializer)
+        tf.identity(v.assign(2.0), name="y")
+        with pytest.raises(tf.errors.UnimplementedError, match="variable_names_blacklist"):
+            tf.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["y"])
+
+
+def test_what_others_are_placed_beside_stays() -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        a = tf.identity(tf.constant(1.0), name="a")
+        with tf.colocate_with(a):
+            b = tf.constant(2.0, name="b")
+        tf.negative(b, name="c")
+    part = tf.graph_util.extract_sub_graph(graph.as_graph_def(), ["c"])
+    assert {"a", "b", "c", "Const"} == {node.name for node in part.node}
+    smaller = tf.graph_util.remove_training_nodes(part)
+    with tf.Graph().as_default():
+        tf.import_graph_def(smaller, name="")
+
+
+def test_checks_are_removed_whoever_waits_for_them() -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.placeholder(tf.float32, [], name="x")
+        checked = tf.check_numerics(x, "no", name="checked")
+        with tf.control_dependencies([checked]):
+            tf.negative(checked, name="y")
+    smaller = tf.graph_util.remove_training_nodes(graph.as_graph_def())
+    assert inputs(smaller) == {"x": [], "y": ["x"]}

@@ -19,11 +19,16 @@ parts = tf.get_variable("p", [4], initializer=tf.ones_initializer(), partitioner
 local = tf.Variable("", collections=["local_variables"], name="local")
 y = tf.matmul(x, w, name="y") * r + tf.reduce_sum(parts)
 sparse = tf.sparse_placeholder(tf.float32, [2, 3], name="sparse")
+rows = tf.RaggedTensor.from_nested_row_splits(
+    tf.placeholder(tf.float32, [None, 2], name="flat"),
+    [tf.placeholder(tf.int64, [None], name=name) for name in ("outer", "inner")], validate=False)
+slices = tf.IndexedSlices(x, tf.placeholder(tf.int32, [None], name="at"), dense_shape=tf.constant([9, 2], name="whole"))
 file = tf.constant(asset, name="file")
 main = tf.group(local.assign(tf.read_file(file)), name="main")
 s = tf.saved_model
 signatures = {
-    "serving_default": s.predict_signature_def({"x": x, "sparse": sparse}, {"y": y}),
+    "serving_default": s.predict_signature_def(
+        {"x": x, "sparse": sparse, "rows": rows, "slices": slices}, {"y": y}),
     "regress": s.regression_signature_def(text, x),
     "classify": s.classification_signature_def(text, text, x),
     "classify_scores": s.classification_signature_def(text, None, x),
@@ -44,7 +49,14 @@ with tf.Session(graph=tf.Graph()) as session:
     local = [v for v in session.graph.get_operations() if v.name.endswith("local")][0]
     result = session.run([at(signature.outputs["y"]), local.outputs[0]], {at(signature.inputs["x"]): [[1.0, 2.0]]})
     result = [np.asarray(result[0]).tolist(), result[1]]
+    rows, slices = at(signature.inputs["rows"]), at(signature.inputs["slices"])
+    names = [rows.flat_values.name, *(each.name for each in rows.nested_row_splits), slices.values.name,
+             slices.indices.name, slices.dense_shape.name]
+    result.append([name.rpartition("/")[2] for name in names])
 """
+
+
+PARTS = ["flat:0", "outer:0", "inner:0", "x:0", "at:0", "whole:0"]
 
 
 def ours(source: str, **names: Any) -> Any:
@@ -88,6 +100,6 @@ def test_each_loads_what_the_other_saves(oracle: Any, tmp_path: Path) -> None:
             assert shown(paths["mine"]) == shown(paths["theirs"])
         for path in paths.values():
             for scope in ("", "inside"):
-                expected = [[[19.0]], b"some words"]
+                expected = [[[19.0]], b"some words", PARTS]
                 assert ours(LOADED, path=str(path), scope=scope) == expected
                 assert oracle.run(LOADED, path=str(path), scope=scope) == expected

@@ -176,8 +176,25 @@ def test_bad_flags_end_the_program_with_a_message(
 def test_help_lists_the_flags(
     program_flags: flags.FlagValues, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        app.run(lambda argv: 0, ["program", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        app.run(lambda argv: 0, ["program", "--helpfull"])
     shown = capsys.readouterr().out
+    assert ended.value.code == 1
     assert "--[no]sync: on or off" in shown
     assert "(default: '3')" in shown
+
+
+def test_a_word_that_is_a_value_or_no_flag_asks_for_no_help(
+    program_flags: flags.FlagValues,
+) -> None:
+    for words in (["--name", "--help"], ["--", "--help"], ["--help=false"], ["-h"]):
+        with pytest.raises(SystemExit) as ended:
+            app.run(lambda argv: 3, ["program", *words])
+        assert ended.value.code == 3
+
+
+def test_arguments_can_be_checked_alone(program_flags: flags.FlagValues) -> None:
+    for words, code in ((["--only_check_args"], 0), (["--only_check_args", "--steps=few"], 1)):
+        with pytest.raises(SystemExit) as ended:
+            app.run(lambda argv: 3, ["program", *words])
+        assert ended.value.code == code

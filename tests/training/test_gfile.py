@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+import headrace as tf
 from headrace.base import errors
-from headrace.training import gfile
+from headrace.training import gfile, gfile_functions
 
 
 @pytest.fixture
@@ -136,6 +137,110 @@ ERRORS: list[tuple[Any, type[errors.OpError]]] = [
 def test_failures_are_typed(folder: Path, action: Any, kind: type[errors.OpError]) -> None:
     with pytest.raises(kind):
         action(folder)
+
+
+def test_tf_io_gfile_takes_the_arguments_of_tensorflow_2(folder: Path) -> None:
+    top = str(folder)
+    gfile_functions.makedirs(path=f"{top}/p/q")
+    gfile_functions.mkdir(path=f"{top}/r")
+    gfile_functions.copy(src=f"{top}/a.txt", dst=f"{top}/b", overwrite=True)
+    gfile_functions.rename(src=f"{top}/b", dst=f"{top}/c")
+    assert gfile_functions.exists(path=f"{top}/c")
+    assert gfile_functions.isdir(path=f"{top}/r")
+    assert gfile_functions.stat(path=f"{top}/c").length == 9
+    gfile_functions.remove(path=f"{top}/c")
+    gfile_functions.rmtree(path=f"{top}/p")
+    assert gfile_functions.listdir(path=top) == ["a.txt", "r", "y"]
+    assert gfile_functions.glob(pattern=f"{top}/a*") == [f"{top}/a.txt"]
+    assert [each[0] for each in gfile_functions.walk(top=top, topdown=False)][-1] == top
+    seen: list[errors.OpError] = []
+    assert list(gfile_functions.walk(f"{top}/none", onerror=seen.append)) == []
+    assert [type(error) for error in seen] == [errors.NotFoundError]
+
+
+def test_a_position_has_an_older_name(folder: Path) -> None:
+    file = gfile.GFile(folder / "a.txt")
+    file.seek(position=3)
+    assert (file.read(2), file.seekable()) == ("cd", True)
+    for given in ({}, {"offset": 1, "position": 1}):
+        with pytest.raises(TypeError, match="by one name"):
+            file.seek(**given)
+    file.close()
+
+
+def test_a_file_that_was_closed_is_not_emptied_by_another_close(folder: Path) -> None:
+    with gfile.GFile(folder / "new", "w") as file:
+        file.write("x")
+        file.close()
+    file.close()
+    assert (folder / "new").read_text() == "x"
+
+
+def test_lines_have_no_carriage_returns(folder: Path) -> None:
+    (folder / "dos").write_bytes(b"a\rb\r\nc\r")
+    assert gfile.GFile(folder / "dos").readlines() == ["ab\n", "c"]
+    assert gfile.GFile(folder / "dos", "rb").readline() == b"ab\n"
+    assert gfile.GFile(folder / "dos", "rb").read() == b"a\rb\r\nc\r"
+
+
+def test_no_directory_is_made_for_a_bare_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    gfile.MakeDirs(os.path.dirname("a.txt"))
+    gfile.MkDir("")
+    gfile.Copy("a.txt", "a.txt", overwrite=True)
+    assert sorted(each.name for each in folder.iterdir()) == ["a.txt", "y"]
+    assert gfile.Stat("a.txt").length == 9
+
+
+def test_names_may_begin_with_file(folder: Path) -> None:
+    top = f"file://{folder}"
+    with gfile.GFile(f"{top}/new", "w") as file:
+        file.write("x")
+        assert file.name == f"{top}/new"
+    assert (folder / "new").read_text() == "x"
+    assert gfile.Glob(f"{top}/y/?") == [f"{top}/y/2", f"{top}/y/z"]
+    assert [each[0] for each in gfile.Walk(f"{top}/y")] == [f"{top}/y", f"{top}/y/z"]
+    gfile.Copy(f"{top}/new", f"file://localhost{folder}/newer")
+    assert gfile.ListDirectory(top) == ["a.txt", "new", "newer", "y"]
+    with tf.python_io.TFRecordWriter(f"{top}/records") as writer:
+        writer.write(b"one")
+    assert list(tf.python_io.tf_record_iterator(f"{top}/records")) == [b"one"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert session.run(tf.read_file(f"{top}/new")) == b"x"
+        session.run(tf.get_variable("v", initializer=2.0).initializer)
+        saver = tf.train.Saver()
+        saver.save(session, f"{top}/made/model")
+        assert (folder / "made/checkpoint").exists()
+        saver.restore(session, tf.train.latest_checkpoint(f"{top}/made"))
+
+
+@pytest.mark.parametrize("scheme", ["gs", "s3", "hdfs"])
+def test_files_of_other_systems_are_refused_and_nothing_is_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.chdir(folder)
+    path = f"{scheme}://bucket/model"
+    refused = pytest.raises(
+        errors.UnimplementedError, match=f"File system scheme '{scheme}' not implemented"
+    )
+    for action in (gfile.Exists, gfile.MakeDirs, gfile.Stat, gfile.Glob, gfile.ListDirectory):
+        with refused:
+            action(path)
+    with refused:
+        gfile.GFile(path, "w").write("x")
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.get_variable("v", initializer=2.0).initializer)
+        with refused:
+            tf.train.Saver().save(session, path)
+        with refused:
+            session.run(tf.write_file(path, "x"))
+        with refused:
+            tf.summary.FileWriter(path).close()
+        with refused:
+            tf.saved_model.Builder(path)
+    assert sorted(each.name for each in folder.iterdir()) == ["a.txt", "y"]
 
 
 def test_a_missing_file_fails_when_it_is_read_and_not_before(folder: Path) -> None:

@@ -60,6 +60,18 @@ def test_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     ]  # fmt: skip
 
 
+def test_it_is_the_line_that_is_counted_and_shown(caplog: pytest.LogCaptureFixture) -> None:
+    logging.set_verbosity(logging.INFO)
+    for step in range(5):
+        logging.log_every_n(logging.INFO, f"every {step}", 2)
+        logging.log_first_n(logging.INFO, f"first {step}", 2)
+    logging.info("deeper", stacklevel=1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "every 0", "first 0", "first 1", "every 2", "every 4", "deeper",
+    ]  # fmt: skip
+    assert {record.filename for record in caplog.records} == {"test_logging.py"}
+
+
 def test_a_program_that_has_set_up_no_logging_gets_a_handler(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.training import meta_graph, meta_graph_import
+from headrace.training.saver.imported import import_with_elements
 
 
 def model() -> tf.Tensor:
@@ -154,9 +155,19 @@ def test_elements_are_returned_beside_the_saver() -> None:
         tf.constant(1.0, name="c")
         exported = tf.train.export_meta_graph()
     with tf.Graph().as_default():
-        saver, (element,) = tf.train.import_meta_graph(exported, return_elements=["c:0"])
+        saver, elements = import_with_elements(exported, return_elements=["c:0"])
         assert saver is None
-        assert element.name == "c:0"
+        assert elements is not None
+        assert [each.name for each in elements] == ["c:0"]
+        assert tf.train.import_meta_graph(exported, return_elements=["c:0"]) is None
+
+
+def test_the_directory_of_a_file_is_made(tmp_path: Path) -> None:
+    with tf.Graph().as_default():
+        tf.train.export_meta_graph(str(tmp_path / "a/b/c.meta"))
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            tf.train.import_meta_graph(str(tmp_path))
+        assert tf.train.import_meta_graph(str(tmp_path / "a/b/c.meta")) is None
 
 
 def test_a_damaged_collection_is_named() -> None:

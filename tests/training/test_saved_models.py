@@ -96,6 +96,55 @@ def test_the_main_operation_runs_with_the_assets_where_they_are_now(tmp_path: Pa
     assert assets == ["words.txt", "words.txt_1"]
 
 
+def test_graphs_share_a_file_and_keep_others_of_its_name_apart(tmp_path: Path) -> None:
+    for folder, content in (("one", "a"), ("two", "b"), ("three", "a")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "f").write_text(content)
+    builder = tf.saved_model.Builder(tmp_path / "model")
+    for number, folder in enumerate(("one", "two", "three")):
+        with tf.Graph().as_default(), tf.Session() as session:
+            path = tf.constant(str(tmp_path / folder / "f"), name="path")
+            text = tf.Variable("", collections=["local_variables"], name="text")
+            main = tf.group(text.assign(tf.read_file(path)))
+            given = {"tags": [folder], "assets_collection": [path], "main_op": main}
+            if number:
+                builder.add_meta_graph(**given)
+            else:
+                builder.add_meta_graph_and_variables(session, **given)
+    builder.save()
+    found = []
+    for folder in ("one", "two", "three"):
+        with tf.Session(graph=tf.Graph()) as session:
+            tf.saved_model.load(session, [folder], tmp_path / "model")
+            found.append(session.run("text:0"))
+    assert found == [b"a", b"b", b"a"]
+    assert sorted(p.name for p in (tmp_path / "model/assets").iterdir()) == ["f", "f_1"]
+
+
+def test_directories_and_signatures_that_cannot_be(tmp_path: Path, saved: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(tf.errors.NotFoundError):
+        tf.saved_model.Builder(tmp_path / "file")
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, y = doubling(session)
+        signature = tf.saved_model.predict_signature_def({"x": x}, {"y": y})
+        builder = tf.saved_model.Builder(tmp_path / "other")
+        for name in ("__saved_model_init_op", "__saved_model_train_op"):
+            with pytest.raises(KeyError, match="reserved"):
+                builder.add_meta_graph_and_variables(session, ["serve"], {name: signature})
+        tf.add_to_collection("legacy_init_op", tf.no_op())
+        with pytest.raises(ValueError, match="legacy_init_op"):
+            builder.add_meta_graph_and_variables(session, ["serve"], main_op=tf.no_op())
+    (saved / "saved_model.pb").unlink()
+    (saved / "saved_model.pb").mkdir()
+    with tf.Session() as session, pytest.raises(tf.errors.FailedPreconditionError):
+        tf.saved_model.load(session, ["serve"], saved)
+    info = pb.TensorInfo()
+    info.composite_tensor.type_spec.type_spec_class_name = "OfSomebody"
+    with pytest.raises(ValueError, match="OfSomebody"):
+        tf.saved_model.get_tensor_from_tensor_info(info)
+
+
 def test_main_operations_initialize_what_is_not_saved(tmp_path: Path) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         tf.Variable(7.0, collections=["local_variables"], name="local")
@@ -131,7 +180,8 @@ def test_a_model_without_variables_has_no_checkpoint(tmp_path: Path) -> None:
         (lambda: {"assets_collection": ["words"]}, TypeError, "must be a Tensor"),
         (lambda: {"assets_collection": [tf.constant(3)]}, TypeError, "dtype string"),
         (lambda: {"assets_collection": [tf.placeholder(tf.string)]}, TypeError, "Placeholder"),
-        (lambda: {"assets_collection": [tf.constant("")]}, ValueError, "path of one file"),
+        (lambda: {"assets_collection": [tf.constant("")]}, ValueError, "path is empty"),
+        (lambda: {"assets_collection": [tf.constant(["a", "b"])]}, TypeError, "path of one file"),
         (
             lambda: {
                 "signature_def_map": {"s": pb.SignatureDef(inputs={"x": pb.TensorInfo(dtype=1)})}

@@ -112,6 +112,26 @@ def test_sessions_of_a_test(case: Any) -> None:
         assert other.graph is graph is tf.get_default_graph()
     with pytest.raises(unittest.SkipTest), case.session(force_gpu=True):
         pass
+    for open_one in (case.session, case.cached_session, case.test_session):
+        with open_one(use_gpu=False):
+            assert tf.constant(1).device == "/device:CPU:0"
+
+
+def test_a_graph_that_a_test_did_not_leave_is_not_the_next_ones(case: Any) -> None:
+    tf.Graph().as_default().__enter__()
+    tf.constant(1)
+    case.setUp()
+    assert tf.get_default_graph().get_operations() == []
+    getattr(case, "assertEquals")(1, 1)  # noqa: B009
+    case.assertItemsEqual([1, 2], [2, 1])
+
+
+def test_the_method_test_session_is_no_test() -> None:
+    class Case(TestCase): ...
+
+    found = unittest.TestResult()
+    Case("test_session").run(found)
+    assert (len(found.skipped), found.wasSuccessful()) == (1, True)
 
 
 def test_errors_of_operations_are_matched(case: Any) -> None:
@@ -125,6 +145,8 @@ def test_errors_of_operations_are_matched(case: Any) -> None:
     with case.assertRaisesOpError("Caused by: checked"):
         failing()
     with case.assertRaisesWithPredicateMatch(ValueError, lambda error: error.args == (1,)):
+        raise ValueError(1)
+    with pytest.raises(AssertionError, match="is no"), case.assertRaisesOpError("1"):
         raise ValueError(1)
     with (
         pytest.raises(AssertionError, match="does not fit 'other'"),
@@ -172,6 +194,7 @@ def test_directories_and_streams(case: Any) -> None:
             assert captured.contents() == "one "
         stream.write("two")
     assert Path(stream.name).read_text() == "two"
+    assert captured.contents() == "one "
 
 
 JACOBIANS: list[tuple[str, Any, list[int], list[int], Any]] = [
@@ -224,8 +247,10 @@ def test_gradients_that_there_are_none_of_are_refused() -> None:
     with tf.Graph().as_default():
         x = tf.constant([1.0])
         with tf.Session():
-            with pytest.raises(TypeError, match="int32"):
+            with pytest.raises(TypeError, match="Don't support type int32 for y"):
                 tf.test.compute_gradient(tf.constant(1), [], tf.constant(1), [])
+            with pytest.raises(AssertionError, match="Don't support type int32 for x"):
+                tf.test.compute_gradient(tf.constant(1), [], x, [1])
             with pytest.raises(AssertionError, match="dx = None"):
                 tf.test.compute_gradient(x, [1], tf.constant([1.0]), [1])
             with pytest.raises(AssertionError, match=r"x_shape = \[1\], init_data shape = \[3\]"):
@@ -251,6 +276,9 @@ def test_graphs_are_compared_in_any_order() -> None:
     ]:
         with pytest.raises(AssertionError, match=says):
             tf.test.assert_equal_graph_def(graph(a, b), other)
+    tf.test.assert_equal_graph_def(
+        graph(a, b), graph(a, {**b, "attr": {"_class": tf.AttrValue(s=b"loc:@a")}})
+    )
     with pytest.raises(TypeError, match=r"Expected tf\.GraphDef for actual, got int"):
         tf.test.assert_equal_graph_def(3, graph())
 
@@ -319,6 +347,17 @@ if __name__ == "__main__":
 """
 
 
+OTHER = """entry {
+  name: "Measured.benchmarkOther"
+  iters: 1
+  metrics {
+    name: "speed"
+    value: 5
+  }
+}
+"""
+
+
 def run(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, str(tmp_path / "program.py"), *words]
@@ -335,6 +374,7 @@ def test_a_program_runs_its_tests(tmp_path: Path) -> None:
 def test_a_program_runs_its_benchmarks(tmp_path: Path) -> None:
     done = run(tmp_path, "--benchmarks=all")
     assert done.returncode == 0, done.stderr
-    assert 'entry name: "Measured.benchmarkOther" iters: 1 speed: 5' in done.stdout
-    assert 'entry name: "Measured.sum" iters: 3 wall_time: ' in done.stdout
+    assert OTHER in done.stdout
+    assert 'entry {\n  name: "Measured.sum"\n  iters: 3\n  wall_time: ' in done.stdout
+    assert 'key: "full_trace_chrome_format"' in done.stdout
     assert "Measured.sum" not in run(tmp_path, "--benchmarks=Other").stdout

@@ -124,6 +124,36 @@ def _list_to_proto(proto: Any, values: list[Any]) -> None:
             raise TypeError(f"a {type(value).__name__} is not an attr value: {value!r:.80}")
 
 
+_FIELDS = {"type": "type", "int": "i", "float": "f", "bool": "b", "string": "s"}
+"""The field of an AttrValue that has values of a kind; those of other kinds are called as the kind is."""
+_REFERENCES = 100
+"""Numbers of dtypes above it are those of references."""
+_SHOWN = {field: kind for kind, field in _FIELDS.items()}
+
+
+def check_kind(definition: AttrDef, proto: pb.AttrValue) -> None:
+    """Raises ValueError: an AttrValue has a value that is not of the kind that the attr has."""
+    kind, found = definition.kind, proto.WhichOneof("value")
+    if not kind.startswith("list("):
+        if found == _FIELDS.get(kind, kind):
+            if found == "type" and proto.type > _REFERENCES:
+                raise ValueError(
+                    f"AttrValue must not have reference type value of {dtypes.as_dtype(int(proto.type)).name} for attr "
+                    f"{definition.name!r}"
+                )
+            return
+        said = f"had value with type {_SHOWN.get(found, found)!r} when {kind!r} expected"
+        said = f"missing value with expected type {kind!r}" if found is None else said
+        raise ValueError(f"AttrValue {said} for attr {definition.name!r}")
+    wanted = _FIELDS.get(kind[5:-1], kind[5:-1])
+    others = [field.name for field, _ in proto.list.ListFields() if field.name != wanted]
+    if found not in (None, "list") or others:
+        shown = f"list({_SHOWN.get(others[0], others[0])})" if others else _SHOWN.get(found, found)
+        raise ValueError(
+            f"AttrValue had value with type {shown!r} when {kind!r} expected for attr {definition.name!r}"
+        )
+
+
 def from_proto(proto: pb.AttrValue) -> Any:
     """The value a node holds for `proto`.  Raises InvalidArgument on a hostile tensor or type."""
     kind = proto.WhichOneof("value")

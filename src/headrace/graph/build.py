@@ -8,7 +8,7 @@ tests that compare GraphDefs.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Final
 
 from headrace.base import dtypes
 from headrace.base.traits import CONST
@@ -195,8 +195,15 @@ def _too_few(spec: OpSpec, attr: str, size: int, minimum: int, is_list: bool) ->
     )
 
 
+_MOST_OF_AN_ARGUMENT: Final = 1 << 20
+"""Tensors: a number in an attr should not fill the memory."""
+
+
 def arg_types(definition: ArgDef, attrs: dict[str, Any]) -> list[dtypes.DType]:
-    """The dtypes of an argument once the attrs are known: one, N, or a list's."""
+    """The dtypes of an argument once the attrs are known: one, N, or a list's.
+
+    Raises ValueError: N is more than any node has.
+    """
     if definition.type_list_attr is not None:
         types = list(attrs[definition.type_list_attr])
     else:
@@ -204,7 +211,13 @@ def arg_types(definition: ArgDef, attrs: dict[str, Any]) -> list[dtypes.DType]:
         if kind is None:
             assert definition.type_attr is not None
             kind = attrs[definition.type_attr]
-        types = [kind] if definition.number_attr is None else [kind] * attrs[definition.number_attr]
+        count = 1 if definition.number_attr is None else attrs[definition.number_attr]
+        if count > _MOST_OF_AN_ARGUMENT:
+            raise ValueError(
+                f"Number of outputs is too big: {count} tensors of {definition.name!r}, by attr "
+                f"{definition.number_attr!r}; a node has {_MOST_OF_AN_ARGUMENT} at most"
+            )
+        types = [kind] * count
     if definition.is_ref:
         types = [t._as_ref for t in types]
     return types

@@ -1,4 +1,4 @@
-"""Parts of GraphDefs, and variables frozen into constants: `tf.graph_util`.
+"""Parts of GraphDefs: `tf.graph_util`.
 
 Called by: programs.  Threads: any.
 """
@@ -10,13 +10,11 @@ from typing import Any
 
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
-from headrace.base.traits import CONST, VARIABLE
+from headrace.base.traits import CONST
 from headrace.codec import protos as pb
-from headrace.codec.tensors import make_tensor_proto
 from headrace.graph.registry import traits_of
 
 __all__ = [
-    "convert_variables_to_constants",
     "extract_sub_graph",
     "must_run_on_cpu",
     "remove_training_nodes",
@@ -24,6 +22,11 @@ __all__ = [
 ]
 
 _ONLY_FOR_TRAINING = ("CheckNumerics", "Identity", "StopGradient")
+_OF_VARIABLES = (
+    "Assign AssignAdd AssignSub Queue ScatterAdd ScatterSub ScatterUpdate "
+    "TruncatedNormal Variable VariableV2"
+).split()
+"""What `must_run_on_cpu` takes for a variable's."""
 
 
 def node_of(input_name: str) -> str:
@@ -32,9 +35,10 @@ def node_of(input_name: str) -> str:
 
 
 def extract_sub_graph(graph_def: pb.GraphDef, dest_nodes: Sequence[str]) -> pb.GraphDef:
-    """A GraphDef of the nodes that `dest_nodes` (names of nodes) need, in their order.
+    """A GraphDef of the nodes that `dest_nodes` (names of nodes) need, in their order; and of those beside which they
+    are to be placed.
 
-    Raises TypeError, AssertionError for a name that the graph does not have.
+    Raises TypeError, AssertionError for a name that the graph does not have, KeyError for one that a node asks for.
     """
     if not isinstance(graph_def, pb.GraphDef):
         raise TypeError(
@@ -53,7 +57,14 @@ def extract_sub_graph(graph_def: pb.GraphDef, dest_nodes: Sequence[str]) -> pb.G
         if name not in needed:
             needed.add(name)
             pending += [node_of(each) for each in nodes[name].input]
+            pending += _beside(nodes[name])
     return _with_nodes(graph_def, [node for node in graph_def.node if node.name in needed])
+
+
+def _beside(node: pb.NodeDef) -> list[str]:
+    """The nodes whose device a node is to share."""
+    groups = node.attr["_class"].list.s if "_class" in node.attr else ()
+    return [group.decode().removeprefix("loc:@") for group in groups]
 
 
 def _with_nodes(graph_def: pb.GraphDef, nodes: Iterable[pb.NodeDef]) -> pb.GraphDef:
@@ -64,61 +75,27 @@ def _with_nodes(graph_def: pb.GraphDef, nodes: Iterable[pb.NodeDef]) -> pb.Graph
     return made
 
 
-def convert_variables_to_constants(
-    sess: Any,
-    input_graph_def: pb.GraphDef,
-    output_node_names: Sequence[str],
-    variable_names_whitelist: Sequence[str] | None = None,
-    variable_names_blacklist: Sequence[str] | None = None,
-) -> pb.GraphDef:
-    """What `output_node_names` need, with the variables' values in `sess` as constants.
-
-    Only variables on the whitelist, if there is one, and none on the blacklist.
-    Blocks for one step that reads them all.  Raises AssertionError as `extract_sub_graph` does,
-    FailedPreconditionError for an uninitialized variable.
-    """
-    inner = extract_sub_graph(input_graph_def, output_node_names)
-    excluded = set(variable_names_blacklist or ())
-    names = [
-        node.name
-        for node in inner.node
-        if VARIABLE in traits_of(node.op)
-        and (variable_names_whitelist is None or node.name in variable_names_whitelist)
-        and node.name not in excluded
-    ]
-    fetched = sess.run([f"{name}:0" for name in names]) if names else []
-    values = dict(zip(names, fetched, strict=True))
-    return _with_nodes(
-        inner,
-        [
-            _constant(node, values[node.name]) if node.name in values else node
-            for node in inner.node
-        ],
-    )
-
-
-def _constant(variable: pb.NodeDef, value: Any) -> pb.NodeDef:
-    dtype = dtypes.as_dtype(variable.attr["dtype"].type)
-    made = pb.NodeDef(name=variable.name, op="Const", device=variable.device)
-    made.attr["dtype"].CopyFrom(variable.attr["dtype"])
-    made.attr["value"].tensor.CopyFrom(make_tensor_proto(value, dtype=dtype, shape=value.shape))
-    return made
-
-
 def remove_training_nodes(
     input_graph: pb.GraphDef, protected_nodes: Sequence[str] | None = None
 ) -> pb.GraphDef:
     """Without the nodes that only pass a value on: Identity, StopGradient, CheckNumerics.
 
-    One stays if it is protected, has control inputs, or is another's control input.  An output that
-    is such a node must be protected to stay.
+    One stays if it is protected; one that checks nothing stays, too, if it has control inputs, is another's control
+    input, or another is to be placed beside it.  An output that is such a node must be protected to stay.
     """
-    kept = set(protected_nodes or ())
+    kept: set[str] = set()
+    protected = set(protected_nodes or ())
+    checks = {
+        node.name
+        for node in input_graph.node
+        if node.op == "CheckNumerics" and node.name not in protected
+    }
     for node in input_graph.node:
-        controls = [name[1:] for name in node.input if name.startswith("^")]
-        kept.update(controls)
+        controls = {name[1:] for name in node.input if name.startswith("^")} - checks
+        kept.update(controls, _beside(node))
         if controls:
             kept.add(node.name)
+    kept = kept - checks | protected
     source = {
         node.name: node.input[0]
         for node in input_graph.node
@@ -135,7 +112,9 @@ def remove_training_nodes(
         if node.name not in source:
             changed = pb.NodeDef()
             changed.CopyFrom(node)
-            changed.input[:] = [resolved(name) for name in node.input]
+            changed.input[:] = [
+                resolved(name) for name in node.input if name.partition("^")[2] not in checks
+            ]
             nodes.append(changed)
     return _with_nodes(input_graph, nodes)
 
@@ -155,10 +134,9 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
     node = getattr(node, "node_def", node)
     if not isinstance(node, pb.NodeDef):
         raise AssertionError(f"an Operation or a NodeDef is wanted, not {type(node).__name__}")
-    traits = traits_of(node.op)
-    if VARIABLE in traits and node.op != "VarHandleOp":
-        return pin_variables_on_cpu
-    if CONST in traits:
+    if pin_variables_on_cpu and node.op in _OF_VARIABLES:
+        return True
+    if CONST in traits_of(node.op):
         kept = (dtypes.string.as_datatype_enum, dtypes.int32.as_datatype_enum)
         return node.attr["dtype"].type in kept
     kind = node.attr["SrcT" if node.op == "Cast" else "T"].type

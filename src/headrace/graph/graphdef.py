@@ -191,10 +191,19 @@ def import_graph_def(
         raise TypeError(
             f"Argument `input_map` must be a dictionary from names to tensors, not {input_map!r:.80}"
         )
+    strange = [key for key in input_map or () if not isinstance(key, (str, bytes))]
+    if strange:
+        raise TypeError(
+            f"All keys for argument `input_map` must be strings. Obtained keys: {strange}"
+        )
     mapping = {_normal(key): value for key, value in (input_map or {}).items()}
     wanted = None if return_elements is None else _element_names(return_elements)
     with graph.name_scope(scope) as prefix:
         for key, value in list(mapping.items()):
+            if isinstance(value, Operation) and not key.startswith("^"):
+                raise TypeError(
+                    f"can't convert Operation {value.name!r} to Tensor: input_map gives it for {key!r}, which is one"
+                )
             if not isinstance(value, (Tensor, Operation)):
                 from headrace.graph.convert import convert
 
@@ -263,6 +272,7 @@ class Importer:
         self.ops: dict[str, Operation] = {}
         self._used: set[str] = set()
         self._renamed: dict[str, str] = {}
+        self._waited_for: list[Operation] = []  # what the control scopes of the import say
         graph.has_runtime_names = graph.has_runtime_names or not origins
 
     def add(self, graph_def: Any, wanted: Iterable[str] = ()) -> list[Tensor | Operation]:
@@ -271,6 +281,8 @@ class Importer:
         if graph_def.HasField("versions"):
             self._check_versions(graph_def.versions)
         names = {node.name for node in nodes}
+        if self._origins:
+            _check_groups(nodes, names)
         if len(names) != len(nodes):
             twice = Counter(node.name for node in nodes).most_common(1)[0][0]
             raise ValueError(f"Node {twice!r} is not unique: the GraphDef has two of that name")
@@ -285,6 +297,7 @@ class Importer:
         self, nodes: list[Any], names: set[str], wanted: Iterable[str]
     ) -> list[Tensor | Operation]:
         before = len(self.graph)
+        self._waited_for = self.graph._controls_beside(set()) if self._origins else []
         backward: list[tuple[Operation, int, str]] = []
         try:
             for node in _topological(nodes, names):
@@ -322,6 +335,10 @@ class Importer:
     def _check_versions(self, versions: Any) -> None:
         from headrace.graph.graph import GRAPH_DEF_VERSION
 
+        if GRAPH_DEF_VERSION in versions.bad_consumers:
+            raise ValueError(
+                f"GraphDef disallows consumer version {GRAPH_DEF_VERSION}: headrace would read it wrongly"
+            )
         if versions.min_consumer > GRAPH_DEF_VERSION:
             raise ValueError(
                 f"GraphDef min consumer version {versions.min_consumer} above current version {GRAPH_DEF_VERSION}: "
@@ -339,16 +356,12 @@ class Importer:
                 device=node.device or None,
             )
         inputs, controls, later = self._inputs(node, names)
-        attrs = {
-            key: attr_values.from_proto(value)
-            for key, value in node.attr.items()
-            if key not in _HINTS
-        }
+        controls += [op for op in self._waited_for if op not in controls]
+        try:
+            attrs = _attrs_of(node, spec)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{error} (node {node.name!r} of the GraphDef)") from None
         if spec is not None:
-            try:
-                attrs = _completed(spec, attrs)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{error} (node {node.name!r} of the GraphDef)") from None
             types = [t for definition in spec.outputs for t in arg_types(definition, attrs)]
             self._check_inputs(node, spec, attrs, inputs)
         else:
@@ -393,6 +406,11 @@ class Importer:
         for text in node.input:
             if text.startswith("^"):
                 controls.append(self._control(text, node.name))
+            elif controls:
+                raise ValueError(
+                    f"Node {node.name!r}: Control dependencies must come after regular dependencies: {text!r} comes "
+                    "after one"
+                )
             elif self._is_later(text, names):
                 later.append((len(inputs), text))
                 inputs.append(None)  # type: ignore[arg-type]
@@ -427,13 +445,15 @@ class Importer:
         for index, (kind, tensor) in enumerate(zip(wanted, inputs, strict=True)):
             if tensor is None or (not self.ops and not self.input_map):
                 continue
-            if (
+            differ = (
                 not kind.is_compatible_with(tensor._dtype)
                 and tensor._dtype.base_dtype is not kind.base_dtype
-            ):
+            )
+            if differ or (self._origins and kind._is_ref_dtype and not tensor._dtype._is_ref_dtype):
                 raise ValueError(
                     f"Input {index} of node {self._final_name(node.name)} was passed {_spelled(tensor._dtype)} "
-                    f"from {tensor.name} incompatible with expected {_spelled(kind)}: its op is {node.op}"
+                    f"from {tensor.name} incompatible with expected {_spelled(kind)}{'_ref' * kind._is_ref_dtype}: its "
+                    f"op is {node.op}"
                 )
 
     @staticmethod
@@ -504,6 +524,33 @@ class Importer:
                 f"Requested return node {text!r} not found in graph def: return_elements name what it has"
             )
         return op
+
+
+def _attrs_of(node: Any, spec: OpSpec | None) -> dict[str, Any]:
+    """The attrs of a NodeDef, whole.  Raises ValueError, TypeError: they are not what the op asks for."""
+    known = {}
+    for key, value in node.attr.items():
+        if key not in _HINTS:
+            if spec is not None and key in spec.attrs:
+                definition = spec.attrs[key]
+                if value.WhichOneof("value") is None and definition.default is not MISSING:
+                    continue  # as if it were not there
+                attr_values.check_kind(definition, value)
+            known[key] = attr_values.from_proto(value)
+    return known if spec is None else _completed(spec, known)
+
+
+def _check_groups(nodes: Sequence[Any], names: set[str]) -> None:
+    """Raises ValueError: a node is to be placed beside one that is not there."""
+    for node in nodes:
+        if "_class" in node.attr:
+            for group in node.attr["_class"].list.s:
+                name = group.removeprefix(b"loc:@").decode()
+                if name not in names and group.startswith(b"loc:@"):
+                    raise ValueError(
+                        f"Node {node.name!r} expects to be colocated with unknown node {name!r}: the GraphDef has none "
+                        "of that name"
+                    )
 
 
 def _topological(nodes: list[Any], names: set[str]) -> list[Any]:

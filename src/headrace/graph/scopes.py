@@ -88,6 +88,12 @@ def leave(graph: Graph) -> None:
     _stacks.device_stacks.pop()
 
 
+def leave_all() -> None:
+    """Undo every `enter` of this thread whose `leave` never came."""
+    _stacks.graphs.clear()
+    _stacks.device_stacks.clear()
+
+
 def device_stack_of_default() -> list[Any] | None:
     """The device scopes that the default graph had when it became this thread's; None if it did not."""
     return _stacks.device_stacks[-1] if _stacks.device_stacks else None

@@ -1,7 +1,7 @@
 """Files by TensorFlow's names for them: `tf.gfile`, on the local file system.
 
 Failures are those of `tf.errors`: NotFoundError, AlreadyExistsError, FailedPreconditionError,
-PermissionDeniedError.
+PermissionDeniedError; UnimplementedError for the names of other file systems (``gs://``).
 Called by: programs, training.  Threads: functions any; a GFile one at a time.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
 from headrace.base import errors, text
 from headrace.ops._kernels.file_globs import matches
-from headrace.run.readers.files import ANYWHERE, file_error
+from headrace.run.readers.files import ANYWHERE, file_error, local_path
 
 _MODES = ("r", "w", "a", "r+", "w+", "a+")
 _FAILS = (OSError, ValueError)
@@ -23,6 +23,14 @@ _FAILS = (OSError, ValueError)
 
 def _failed(path: str, error: OSError | ValueError) -> errors.OpError:
     return file_error(os.fsencode(path), error)
+
+
+def local(name: Any) -> str:
+    """The path of a name on this host.
+
+    Raises UnimplementedError: it is of another file system, such as ``gs://``; TypeError: it is no text.
+    """
+    return os.fsdecode(local_path(os.fsencode(text.path_to_str(name))))
 
 
 class GFile:
@@ -42,6 +50,7 @@ class GFile:
                 f"mode is not {' or '.join(map(repr, _MODES))}, with or without a b, but {mode!r}"
             )
         self._file: IO[bytes] | None = None
+        self._was_opened = False
 
     @property
     def name(self) -> str:
@@ -56,9 +65,10 @@ class GFile:
     def _open(self) -> IO[bytes]:
         if self._file is None:
             try:
-                self._file = open(self._name, self._plain + "b")  # noqa: SIM115
+                self._file = open(local(self._name), self._plain + "b")  # noqa: SIM115
             except _FAILS as error:
                 raise _failed(self._name, error) from None
+            self._was_opened = True
         return self._file
 
     def _readable(self) -> IO[bytes]:
@@ -87,8 +97,9 @@ class GFile:
             raise _failed(self._name, error) from None
 
     def readline(self) -> Any:
-        """The next line with its newline; empty at the end."""
-        return self._given(self._readable().readline())
+        """The next line with its newline, without carriage returns; empty at the end."""
+        line = self._readable().readline()
+        return self._given(line.replace(b"\r", b"") if b"\r" in line else line)
 
     def readlines(self) -> list[Any]:
         """The lines that are left."""
@@ -113,10 +124,16 @@ class GFile:
         except OSError as error:
             raise _failed(self._name, error) from None
 
-    def seek(self, offset: int | None = None, whence: int = 0) -> None:
-        """Go to a byte offset from the start (whence 0), the position (1) or the end (2)."""
-        if offset is None:
-            raise TypeError("seek() needs an offset")
+    def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
+        """Go to a byte offset from the start (whence 0), the position (1) or the end (2).
+
+        position: older name of offset.  Raises TypeError (neither is given, or both), PermissionDeniedError,
+        InvalidArgumentError.
+        """
+        if (offset is None) == (position is None):
+            raise TypeError("seek() needs an offset, and takes it by one name")
+        offset = position if offset is None else offset
+        assert offset is not None
         try:
             self._readable().seek(offset, whence)
         except _FAILS as error:
@@ -124,6 +141,10 @@ class GFile:
                 f"{'Seeking to a negative position' if offset < 0 else 'Cannot seek'}: {offset} (whence {whence}) in "
                 f"{self._name}: {error}"
             ) from None
+
+    def seekable(self) -> bool:
+        """Whether `seek` works: yes."""
+        return True
 
     def tell(self) -> int:
         """The position in bytes."""
@@ -139,8 +160,8 @@ class GFile:
             self._file.flush()
 
     def close(self) -> None:
-        """Close; a file opened for writing exists then even if nothing was written."""
-        if self._file is None and self._plain != "r":
+        """Close; a file opened for writing exists then even if nothing was written.  Again it does nothing."""
+        if not self._was_opened and self._plain != "r":
             self._open()
         if self._file is not None:
             self._file.close()
@@ -173,12 +194,12 @@ class FileStatistics:
 
 def Exists(filename: Any) -> bool:
     """Whether there is a file or directory of this name."""
-    return os.path.exists(text.path_to_str(filename))
+    return os.path.exists(local(filename))
 
 
 def IsDirectory(dirname: Any) -> bool:
     """Whether there is a directory of this name."""
-    return os.path.isdir(text.path_to_str(dirname))
+    return os.path.isdir(local(dirname))
 
 
 def Glob(filename: Any) -> list[str]:
@@ -193,7 +214,7 @@ def Glob(filename: Any) -> list[str]:
 
 def ListDirectory(dirname: Any) -> list[str]:
     """Names in a directory, sorted.  Raises NotFoundError if it is none."""
-    path = text.path_to_str(dirname)
+    path = local(dirname)
     try:
         return sorted(os.listdir(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -202,16 +223,28 @@ def ListDirectory(dirname: Any) -> list[str]:
         raise _failed(path, error) from None
 
 
-def Walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
-    """(directory, its directories, its files) from `top` down, or from the bottom up; nothing if `top` is none."""
-    for path, directories, files in os.walk(text.path_to_str(top), topdown=in_order):
+def Walk(
+    top: Any, in_order: bool = True, onerror: Callable[[errors.OpError], object] | None = None
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """(directory, its directories, its files) from `top` down, or from the bottom up.
+
+    onerror: called with the error of a directory that cannot be listed; such are left out.
+    """
+
+    def failed(error: OSError) -> None:
+        if onerror is not None:
+            onerror(_failed(str(error.filename), error))
+
+    given = text.as_str_any(text.path_to_str(top))
+    here = local(top)
+    for path, directories, files in os.walk(here, in_order, failed):
         directories.sort()
-        yield path, directories, sorted(files)
+        yield given + path[len(here) :], directories, sorted(files)
 
 
 def Stat(filename: Any) -> FileStatistics:
     """Size, time and kind.  Raises NotFoundError."""
-    path = text.path_to_str(filename)
+    path = local(filename)
     try:
         found = os.stat(path)
     except _FAILS as error:
@@ -221,8 +254,8 @@ def Stat(filename: Any) -> FileStatistics:
 
 def MkDir(dirname: Any) -> None:
     """Make a directory, if it is not there.  Raises NotFoundError (no parent), FailedPreconditionError (a file)."""
-    path = text.path_to_str(dirname)
-    if not os.path.isdir(path):
+    path = local(dirname)
+    if path and not os.path.isdir(path):
         try:
             os.mkdir(path)
         except FileExistsError:
@@ -232,10 +265,10 @@ def MkDir(dirname: Any) -> None:
 
 
 def MakeDirs(dirname: Any) -> None:
-    """Make a directory and what leads to it, as far as they are not there."""
-    path = text.path_to_str(dirname)
+    """Make a directory and what leads to it, as far as they are not there; "" is here."""
+    path = local(dirname)
     try:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path or ".", exist_ok=True)
     except FileExistsError:
         raise errors.failed_precondition(f"{path} is a file, not a directory") from None
     except _FAILS as error:
@@ -244,7 +277,7 @@ def MakeDirs(dirname: Any) -> None:
 
 def Remove(filename: Any) -> None:
     """Delete a file.  Raises NotFoundError, FailedPreconditionError (a directory)."""
-    path = text.path_to_str(filename)
+    path = local(filename)
     try:
         os.remove(path)
     except _FAILS as error:
@@ -253,7 +286,7 @@ def Remove(filename: Any) -> None:
 
 def DeleteRecursively(dirname: Any) -> None:
     """Delete a directory and all in it, or a file.  Raises NotFoundError."""
-    path = text.path_to_str(dirname)
+    path = local(dirname)
     try:
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
@@ -264,18 +297,20 @@ def DeleteRecursively(dirname: Any) -> None:
 
 
 def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
-    """Copy a file.  Raises NotFoundError, AlreadyExistsError unless `overwrite`."""
-    old, new = text.path_to_str(oldpath), text.path_to_str(newpath)
+    """Copy a file; to itself it stays as it is.  Raises NotFoundError, AlreadyExistsError unless `overwrite`."""
+    old, new = local(oldpath), local(newpath)
     _refuse_to_replace(new, overwrite)
     try:
         shutil.copyfile(old, new)
+    except shutil.SameFileError:
+        pass
     except _FAILS as error:
         raise _failed(old, error) from None
 
 
 def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
     """Rename or move.  Raises NotFoundError, AlreadyExistsError unless `overwrite`."""
-    old, new = text.path_to_str(oldname), text.path_to_str(newname)
+    old, new = local(oldname), local(newname)
     _refuse_to_replace(new, overwrite)
     try:
         os.replace(old, new)

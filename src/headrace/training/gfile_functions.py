@@ -1,4 +1,4 @@
-"""`tf.io.gfile`: files, by the names of TensorFlow 2.
+"""`tf.io.gfile`: files, by the names and arguments of TensorFlow 2.
 
 Called by: programs.  Threads: any; the calling one waits for the disk.
 """
@@ -9,18 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from headrace.base import errors
-from headrace.training.gfile import Copy as copy
-from headrace.training.gfile import DeleteRecursively as rmtree
-from headrace.training.gfile import Exists as exists
-from headrace.training.gfile import GFile, Walk
-from headrace.training.gfile import Glob as glob
-from headrace.training.gfile import IsDirectory as isdir
-from headrace.training.gfile import ListDirectory as listdir
-from headrace.training.gfile import MakeDirs as makedirs
-from headrace.training.gfile import MkDir as mkdir
-from headrace.training.gfile import Remove as remove
-from headrace.training.gfile import Rename as rename
-from headrace.training.gfile import Stat as stat
+from headrace.training import gfile
+from headrace.training.gfile import FileStatistics, GFile
 
 __all__ = [
     "GFile",
@@ -39,6 +29,61 @@ __all__ = [
 ]
 
 
+def exists(path: Any) -> bool:
+    """Whether there is a file or directory of this name."""
+    return gfile.Exists(path)
+
+
+def isdir(path: Any) -> bool:
+    """Whether there is a directory of this name."""
+    return gfile.IsDirectory(path)
+
+
+def glob(pattern: Any) -> list[str]:
+    """What matches a glob pattern or any of a list of them."""
+    return gfile.Glob(pattern)
+
+
+def listdir(path: Any) -> list[str]:
+    """Names in a directory.  Raises NotFoundError."""
+    return gfile.ListDirectory(path)
+
+
+def stat(path: Any) -> FileStatistics:
+    """Size, time and kind.  Raises NotFoundError."""
+    return gfile.Stat(path)
+
+
+def mkdir(path: Any) -> None:
+    """Make a directory, if it is not there.  Raises NotFoundError, FailedPreconditionError."""
+    gfile.MkDir(path)
+
+
+def makedirs(path: Any) -> None:
+    """Make a directory and what leads to it.  Raises FailedPreconditionError."""
+    gfile.MakeDirs(path)
+
+
+def remove(path: Any) -> None:
+    """Delete a file.  Raises NotFoundError, FailedPreconditionError (a directory)."""
+    gfile.Remove(path)
+
+
+def rmtree(path: Any) -> None:
+    """Delete a directory and all in it.  Raises NotFoundError."""
+    gfile.DeleteRecursively(path)
+
+
+def copy(src: Any, dst: Any, overwrite: bool = False) -> None:
+    """Copy a file.  Raises NotFoundError, AlreadyExistsError unless `overwrite`."""
+    gfile.Copy(src, dst, overwrite)
+
+
+def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
+    """Rename or move.  Raises NotFoundError, AlreadyExistsError unless `overwrite`."""
+    gfile.Rename(src, dst, overwrite)
+
+
 def walk(
     top: Any, topdown: bool = True, onerror: Callable[[errors.OpError], object] | None = None
 ) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -46,8 +91,4 @@ def walk(
 
     onerror: called with the error of a directory that cannot be listed.
     """
-    try:
-        yield from Walk(top, topdown)
-    except errors.OpError as error:
-        if onerror is not None:
-            onerror(error)
+    return gfile.Walk(top, topdown, onerror)

@@ -13,6 +13,7 @@ from typing import Any
 from headrace.base import text
 from headrace.graph.graph import Graph
 from headrace.run.readers.files import file_error
+from headrace.training import gfile
 
 __all__ = ["write_graph"]
 
@@ -33,11 +34,12 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
     else:
         content = message.SerializeToString()
     path = os.path.join(text.as_str_any(text.path_to_str(logdir)), name)
-    directory = os.path.dirname(path) or "."
+    local = gfile.local(path)
+    directory = os.path.dirname(local) or "."
     try:
         if not os.path.exists(directory):
             os.makedirs(directory)
-        _replace(path, content)
+        _replace(local, content)
     except OSError as error:
         raise file_error(os.fsencode(path), error) from None
     return path

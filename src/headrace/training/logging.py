@@ -25,7 +25,9 @@ FATAL: Final = logging.CRITICAL
 
 _ROOT: Final = __name__.partition(".")[0]
 _lock = threading.Lock()
-_counters: defaultdict[tuple[str, int], itertools.count[int]] = defaultdict(itertools.count)
+_counters: defaultdict[tuple[str, int], itertools.count[int]] = defaultdict(
+    itertools.count
+)  # by file, line
 _CALLER: Final = 3  # stack levels from a log record's maker to the program's own line
 
 
@@ -80,22 +82,27 @@ def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _log(level: int, msg: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    get_logger().log(level, msg, *args, stacklevel=_CALLER, **kwargs)
+    above = kwargs.pop("stacklevel", 1) - 1
+    get_logger().log(level, msg, *args, stacklevel=_CALLER + above, **kwargs)
 
 
 def log_every_n(level: int, msg: Any, n: int, *args: Any) -> None:
-    """Log at the first call with this message and at every nth after it."""
-    log_if(level, msg, _calls_before(msg, n) % n == 0, *args)
+    """Log at the first call from this line of the program and at every nth after it."""
+    if _calls_before() % n == 0:
+        _log(level, msg, args, {})
 
 
 def log_first_n(level: int, msg: Any, n: int, *args: Any) -> None:
-    """Log at the first n calls with this message."""
-    log_if(level, msg, _calls_before(msg, n) < n, *args)
+    """Log at the first n calls from this line of the program."""
+    if _calls_before() < n:
+        _log(level, msg, args, {})
 
 
-def _calls_before(msg: Any, n: int) -> int:
+def _calls_before() -> int:
+    """How often the line that calls the function which asks has called it already."""
+    line = sys._getframe(2)
     with _lock:
-        return next(_counters[str(msg), n])
+        return next(_counters[line.f_code.co_filename, line.f_lineno])
 
 
 def log_if(level: int, msg: Any, condition: Any, *args: Any) -> None:

@@ -32,7 +32,7 @@ from headrace.library.variables.partitioned import PartitionedVariable
 from headrace.library.variables.variables import Variable
 from headrace.run.checkpoints.writing import write_file
 from headrace.run.readers.files import ANYWHERE
-from headrace.training import logging
+from headrace.training import gfile, logging
 from headrace.training.queue_runner import QueueRunner
 
 __all__ = ["export_meta_graph"]
@@ -115,13 +115,13 @@ def export_meta_graph(
     save_debug_info: bool = False,
     **kwargs: Any,
 ) -> pb.MetaGraphDef:
-    """The MetaGraphDef of a graph, written to `filename` if one is given.
+    """The MetaGraphDef of a graph, written to `filename`, whose directory is made, if one is given.
 
     graph_def: instead of the graph's nodes.  collection_list: those to write; None is all.  export_scope: only the
     nodes inside, by their names from there; inputs from outside are named in collection ``unbound_inputs``.
     clear_devices: no node has a device.  clear_extraneous_savers: nodes of savers other than saver_def's are left out.
     strip_default_attrs: attrs that have their defaults are left out.  save_debug_info is taken, and writes nothing.
-    Raises TypeError (messages of other types), NotFound and other errors of files.
+    Raises TypeError (messages of other types), PermissionDenied and other errors of files.
     """
     found, _ = export_scoped_meta_graph(
         filename=filename,
@@ -431,4 +431,6 @@ def _fill(found: pb.CollectionDef, key: str, values: list[Any], scope: str | Non
 
 def _write(filename: Any, found: pb.MetaGraphDef, as_text: bool) -> None:
     content = text_format.MessageToString(found).encode() if as_text else found.SerializeToString()
-    write_file(os.fsencode(text.path_to_str(filename)), [content], ANYWHERE)
+    path = os.fsencode(text.path_to_str(filename))
+    gfile.MakeDirs(os.path.dirname(path))
+    write_file(path, [content], ANYWHERE)

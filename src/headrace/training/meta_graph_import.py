@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from headrace.base import text
+from headrace.base import errors, text
 from headrace.base.traits import ENTER
 from headrace.codec import protos as pb
 from headrace.graph.collections import GraphKeys
@@ -20,7 +20,7 @@ from headrace.graph.export_scopes import prefixed, without_prefix
 from headrace.graph.graph import Graph
 from headrace.graph.graphdef import import_graph_def
 from headrace.graph.registry import traits_of
-from headrace.training import logging
+from headrace.training import gfile, logging
 from headrace.training.meta_graph import (
     KINDS,
     UNBOUND,
@@ -34,12 +34,15 @@ __all__ = ["import_scoped_meta_graph", "read_meta_graph_file"]
 
 
 def read_meta_graph_file(filename: Any) -> pb.MetaGraphDef:
-    """The MetaGraphDef in a file, binary or text.  Raises OSError (no such file, or it has none)."""
+    """The MetaGraphDef in a file, binary or text.
+
+    Raises OSError (no such file, or it has none), FailedPreconditionError (a directory) and other errors of files.
+    """
     path = text.path_to_str(filename)
     try:
-        with open(path, "rb") as file:
+        with gfile.GFile(path, "rb") as file:
             content = file.read()
-    except FileNotFoundError:
+    except errors.NotFoundError:
         raise OSError(f"File does not exist. Received: {path}.") from None
     found = pb.MetaGraphDef()
     try:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from headrace.base.missing import missing
 from headrace.base.text import snake
 from headrace.graph.registry import MISSING, OPS, OpSpec
@@ -106,6 +108,13 @@ def form_of(spec: OpSpec) -> str:
     return f"{spec.name}({','.join(names)})"
 
 
+def _as_given(default: Any) -> Any:
+    """The default of an attr as programs write it: text, and numbers with no more digits than float32 has."""
+    if isinstance(default, bytes):
+        return default.decode("latin-1")
+    return float(str(np.float32(default))) if isinstance(default, float) else default
+
+
 def _signature(spec: OpSpec, meant: dict[str, str]) -> inspect.Signature:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = []
@@ -113,7 +122,7 @@ def _signature(spec: OpSpec, meant: dict[str, str]) -> inspect.Signature:
         attr = spec.attrs.get(name)
         default: Any = inspect.Parameter.empty
         if attr is not None and attr.default is not MISSING:
-            default = attr.default
+            default = _as_given(attr.default)
         parameters.append(inspect.Parameter(given, kind, default=default))
     parameters.append(inspect.Parameter("name", kind, default=None))
     return inspect.Signature(parameters)

@@ -19,7 +19,7 @@ from headrace.base import dtypes
 from headrace.base.dtypes import DType
 from headrace.graph.convert import convert
 from headrace.graph.tensor import Tensor
-from headrace.run.readers.files import file_error
+from headrace.run.readers.files import file_error, local_path
 
 
 class Opener:
@@ -40,10 +40,11 @@ class Opener:
 
     def open(self, name: str) -> IO[str]:
         """A file.  Raises OpError."""
+        path = local_path(os.fsencode(name))
         try:
             if self._compression == "GZIP":
-                return gzip.open(name, "rt", encoding=self._encoding)
-            return open(name, encoding=self._encoding, newline="\n")
+                return gzip.open(path, "rt", encoding=self._encoding)
+            return open(path, encoding=self._encoding, newline="\n")
         except OSError as error:
             raise file_error(os.fsencode(name), error) from None
 

@@ -6,6 +6,7 @@ Source: TF 1.15 behaviour; messages and nodes checked against the oracle
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ from headrace.ops.math.casting import cast
 from headrace.ops.math.comparisons import logical_or, where_v2
 from headrace.ops.string.hashes import string_to_hash_bucket_fast
 from headrace.ops.string.strings import as_string
+from headrace.run.readers.files import ANYWHERE
 
 __all__ = [
     "HashedCategoricalColumn",
@@ -169,7 +171,7 @@ class VocabularyFileCategoricalColumn(_OfKey):
 
 def _lines_of(path: str, key: str) -> int:
     try:
-        with open(path, "rb") as file:
+        with ANYWHERE.open(os.fsencode(path), "rb") as file:
             return sum(1 for _ in file)
     except OSError as error:
         raise ValueError(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from headrace.run.exec.polling import poll
-from headrace.run.readers.files import Files, file_error
+from headrace.run.readers.files import Files, file_error, local_path
 
 _SPECIAL: Final = re.compile(rb"[*?\[\\]")
 _STAR: Final = None
@@ -63,7 +63,7 @@ def _expanded(glob: bytes, files: Files) -> list[bytes]:
     fixed = _SPECIAL.search(glob)
     if fixed is None:
         return [glob] if glob and files.exists(glob) else []
-    if b"//" in glob:
+    if b"//" in local_path(glob):
         return []  # names that are found have single slashes
     start = glob.rfind(b"/", 0, fixed.start()) + 1
     prefixes = [glob[:start] or b"./"]

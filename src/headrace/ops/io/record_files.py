@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 from headrace.base import errors, text
 from headrace.codec import records
-from headrace.run.readers.files import file_error, pieces
+from headrace.run.readers.files import ANYWHERE, file_error, pieces
 
 __all__ = [
     "TFRecordCompressionType",
@@ -122,7 +122,7 @@ class TFRecordWriter:
         self._flush_mode = zlib.Z_PARTIAL_FLUSH if not options.flush_mode else options.flush_mode
         self._file: BinaryIO | None = None
         try:
-            self._file = open(self._path, "wb", buffering=_BUFFER_BYTES)  # noqa: SIM115
+            self._file = ANYWHERE.open(os.fsencode(self._path), "wb", _BUFFER_BYTES)
         except (OSError, ValueError) as error:
             raise file_error(os.fsencode(self._path), error) from None
 
@@ -193,7 +193,7 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
 
 def _iterate(path: str, compression: str) -> Iterator[bytes]:
     try:
-        with open(path, "rb", buffering=_BUFFER_BYTES) as file:
+        with ANYWHERE.open(os.fsencode(path), "rb", _BUFFER_BYTES) as file:
             for _, record in records.records(pieces(file), path, compression):
                 yield record
     except (OSError, ValueError) as error:

@@ -15,12 +15,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO, Final
 
 from headrace.base import errors
 
+_SCHEME: Final = re.compile(rb"([a-zA-Z][0-9a-zA-Z.]*)://[^/]*(.*)", re.DOTALL)
 PIECE_BYTES: Final = 1 << 18
 ROOTS_VARIABLE: Final = "HEADRACE_FILE_ROOTS"
 
@@ -63,6 +65,23 @@ def file_error(path: bytes, error: OSError | ValueError) -> errors.OpError:
     return found
 
 
+def local_path(path: bytes) -> bytes:
+    """The path on this host: what follows ``file://`` and a host's name.
+
+    Raises Unimplemented: it is of a file system that is not the host's, such as ``gs://``.
+    """
+    found = _SCHEME.match(path) if b"://" in path else None
+    if found is None:
+        return path
+    scheme, rest = found.groups()
+    if scheme != b"file":
+        raise errors.unimplemented(
+            f"File system scheme {os.fsdecode(scheme)!r} not implemented (file: {os.fsdecode(path)!r}): only the files "
+            "of the host are read and written; mount what is elsewhere, or copy it"
+        )
+    return rest or b"/"
+
+
 def pieces(file: BinaryIO) -> Iterator[bytes]:
     """What is left of a file.  Raises OSError."""
     while piece := file.read(PIECE_BYTES):
@@ -78,8 +97,8 @@ def named_roots(environ: Mapping[str, str] = os.environ) -> list[str] | None:
 class Files:
     """The files that the graphs of one task may use.
 
-    Its methods raise OSError and ValueError as the system does (see `file_error`), and PermissionDenied for a path
-    outside the roots, whether or not there is such a file.
+    Its methods raise OSError and ValueError as the system does (see `file_error`), PermissionDenied for a path outside
+    the roots, whether or not there is such a file, and Unimplemented for one of another file system (`local_path`).
     """
 
     def __init__(
@@ -106,6 +125,7 @@ class Files:
 
         mode: with "b".  make_directories: those that lead there are made where they are missing.
         """
+        path = local_path(path)
         if self.roots is None:
             directory = os.path.dirname(path) if make_directories else b""
             if directory and not os.path.exists(directory):
@@ -132,6 +152,7 @@ class Files:
 
     def _mode(self, path: bytes) -> int:
         """Of what is at the end of `path`; 0 if there is nothing."""
+        path = local_path(path)
         try:
             if self.roots is None:
                 return os.stat(path).st_mode
@@ -142,6 +163,7 @@ class Files:
 
     def entries(self, directory: bytes) -> list[bytes]:
         """Names in a directory, in no order."""
+        directory = local_path(directory)
         if self.roots is None:
             return os.listdir(directory)
         with self._parent(directory) as (folder, name):
@@ -205,6 +227,7 @@ class Files:
     @contextlib.contextmanager
     def _place(self, path: bytes) -> Iterator[tuple[int | None, bytes]]:
         """As `_parent`; without roots the path itself, as the system reads it."""
+        path = local_path(path)
         if self.roots is None:
             yield None, path
             return

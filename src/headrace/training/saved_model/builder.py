@@ -9,8 +9,8 @@ Source of the format: directories that TensorFlow 2.21 writes.
 
 from __future__ import annotations
 
+import filecmp
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,14 +18,16 @@ from google.protobuf import text_format
 from google.protobuf.any_pb2 import Any as Any_
 
 from headrace.base import dtypes
+from headrace.base.traits import CONST
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.const_value import folded
 from headrace.graph.graph import Operation
+from headrace.graph.registry import traits_of
 from headrace.graph.tensor import Tensor
 from headrace.run.checkpoints.writing import write_file
 from headrace.run.readers.files import ANYWHERE
-from headrace.training import logging
+from headrace.training import gfile, logging
 from headrace.training.saved_model import constants
 from headrace.training.saved_model.signatures import predict_signature_def
 from headrace.training.saver.saver import Saver, all_saveable_objects
@@ -37,18 +39,22 @@ class SavedModelBuilder:
     """Puts graphs and their variables into a directory that Serving, `tf.saved_model.load` and TensorFlow can load."""
 
     def __init__(self, export_dir: Any) -> None:
-        """export_dir: made if it is not there; AssertionError if there is something in it."""
+        """export_dir: made if it is not there.
+
+        Raises AssertionError (there is something in it), NotFoundError (a file has its name), and what making it does.
+        """
         self._export_dir = os.fsdecode(export_dir)
         self._saved_model = pb.SavedModel(
             saved_model_schema_version=constants.SAVED_MODEL_SCHEMA_VERSION
         )
         self._has_saved_variables = False
-        if os.path.isdir(self._export_dir) and os.listdir(self._export_dir):
+        self._assets: dict[str, str] = {}
+        if gfile.Exists(self._export_dir) and gfile.ListDirectory(self._export_dir):
             raise AssertionError(
                 f"Export directory {self._export_dir} already exists, and isn't empty: choose another one, or delete "
                 "what is in it"
             )
-        os.makedirs(self._export_dir, exist_ok=True)
+        gfile.MakeDirs(self._export_dir)
 
     def add_meta_graph_and_variables(
         self,
@@ -68,8 +74,9 @@ class SavedModelBuilder:
         tags: what the graph is found by.  assets_collection: constants with the paths of files, which are copied.
         main_op (legacy_init_op is its old name): run when the model is loaded.  saver: instead of one that saves every
         variable.
-        Raises AssertionError (called before; a signature lacks a name or a dtype), TypeError, ValueError (assets,
-        main_op), FailedPreconditionError (variables without values), and what the step does.
+        Raises AssertionError (called before; a signature lacks a name or a dtype), KeyError (the name of a signature is
+        reserved), TypeError, ValueError (assets, main_op), FailedPreconditionError (variables without values), and what
+        the step does.
         """
         if self._has_saved_variables:
             raise AssertionError(
@@ -78,7 +85,7 @@ class SavedModelBuilder:
             )
         saver = self._prepared(signature_def_map, assets_collection, legacy_init_op, main_op, saver)
         directory = os.path.join(self._export_dir, constants.VARIABLES_DIRECTORY)
-        os.makedirs(directory, exist_ok=True)
+        gfile.MakeDirs(directory)
         path = os.path.join(directory, constants.VARIABLES_FILENAME)
         saver.save(sess, path, write_meta_graph=False, write_state=False)
         self._add(saver, tags, signature_def_map, clear_devices, strip_default_attrs)
@@ -113,6 +120,7 @@ class SavedModelBuilder:
         if as_text:
             name = constants.SAVED_MODEL_FILENAME_PBTXT
             content = text_format.MessageToString(self._saved_model).encode()
+        gfile.MakeDirs(self._export_dir)  # if it was deleted meanwhile
         path = os.fsencode(os.path.join(self._export_dir, name))
         write_file(path, [content], ANYWHERE)
         logging.info("SavedModel written to: %s", os.fsdecode(path))
@@ -130,6 +138,11 @@ class SavedModelBuilder:
         for signature in (signatures or {}).values():
             for info in (*signature.inputs.values(), *signature.outputs.values()):
                 _check_info(info)
+        for key, what in constants.RESERVED_SIGNATURES.items():
+            if key in (signatures or {}):
+                raise KeyError(
+                    f'SignatureDef map key "{key}" is reserved for {what}. Please use a different key.'
+                )
         self._save_assets(assets)
         _add_main_op(main_op if main_op is not None else legacy_init_op)
         if saver is None:
@@ -143,7 +156,7 @@ class SavedModelBuilder:
         files: dict[str, str] = {}
         for tensor in assets or ():
             path = _asset_path(tensor)
-            name = files.setdefault(path, _unused(os.path.basename(path), files.values()))
+            name = files[path] = self._asset_name(path)
             definition = pb.AssetFileDef(filename=name, tensor_info=pb.TensorInfo(name=tensor.name))
             packed = Any_(type_url=constants.ASSET_TYPE, value=definition.SerializeToString())
             scopes.get_default_graph().add_to_collection(constants.ASSETS_KEY, packed)
@@ -151,13 +164,25 @@ class SavedModelBuilder:
             logging.info("No assets to write.")
             return
         directory = os.path.join(self._export_dir, constants.ASSETS_DIRECTORY)
-        os.makedirs(directory, exist_ok=True)
+        gfile.MakeDirs(directory)
         for path, name in files.items():
-            if os.path.exists(path):
-                shutil.copyfile(path, os.path.join(directory, name))
+            copied = os.path.join(directory, name)
+            if gfile.Exists(path):
+                if path != copied:
+                    gfile.Copy(path, copied, overwrite=True)
             else:
                 logging.warning("The asset %s is no file here; the SavedModel lacks it", path)
         logging.info("Assets written to: %s", directory)
+
+    def _asset_name(self, path: str) -> str:
+        """What the file is called in the model: files of one name that are the same are one, also over graphs."""
+        if path not in self._assets:
+            base = os.path.basename(path)
+            others = {name: each for each, name in self._assets.items()}
+            other = others.get(base)
+            is_there = other is not None and _is_same_file(path, other)
+            self._assets[path] = base if is_there else _unused(base, others)
+        return self._assets[path]
 
     def _add(
         self,
@@ -177,11 +202,13 @@ class SavedModelBuilder:
 
 
 def _check_info(info: pb.TensorInfo) -> None:
+    encoding = info.WhichOneof("encoding")
+    if encoding == "composite_tensor":
+        for component in info.composite_tensor.components:
+            _check_info(component)
+        return
     for missing, what in (
-        (
-            info.WhichOneof("encoding") is None,
-            "one of the 'encoding' fields (e.g., name or coo_sparse)",
-        ),
+        (encoding is None, "one of the 'encoding' fields (e.g., name or coo_sparse)"),
         (not info.dtype, "the dtype field"),
     ):
         if missing:
@@ -198,32 +225,43 @@ def _add_main_op(main_op: Any) -> None:
             f"Expected {main_op!r} to be an Operation but got type {type(main_op)} instead."
         )
     graph = scopes.get_default_graph()
-    if graph.get_collection(constants.MAIN_OP_KEY):
-        raise ValueError(
-            f"Graph already contains one or more main ops under the collection {constants.MAIN_OP_KEY}."
-        )
+    for key in (constants.MAIN_OP_KEY, constants.LEGACY_INIT_OP_KEY):
+        if graph.get_collection(key):
+            raise ValueError(
+                f"Graph already contains one or more main ops under the collection {key}."
+            )
     graph.add_to_collection(constants.MAIN_OP_KEY, main_op)
 
 
 def _asset_path(tensor: Any) -> str:
-    """The path that a constant has."""
+    """The path that a constant has.  Raises TypeError, ValueError."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"Asset path tensor {tensor} must be a Tensor.")
     if tensor.dtype != dtypes.string:
         raise TypeError(
             f"Asset path tensor {tensor} must be of dtype string, and is of {tensor.dtype}."
         )
-    found = folded(tensor)
-    if found is None:
+    if CONST not in traits_of(tensor.op.type):
         raise TypeError(
-            f"Asset path tensor {tensor} must be a constant, and is a {tensor.op.type}."
+            f"Asset path tensor {tensor} must be of type constant. Has type {tensor.op.type} instead."
         )
-    values = found.reshape(-1)
-    if len(values) != 1 or not values[0]:
-        raise ValueError(
-            f"Asset filepath tensor {tensor} is invalid: it has to be the path of one file."
+    found = folded(tensor)
+    if found is None or found.size != 1:
+        raise TypeError(
+            f"Asset path tensor {tensor} must be a scalar: it has to be the path of one file."
         )
-    return os.fsdecode(values[0])
+    path = found.reshape(-1)[0]
+    if not path:
+        raise ValueError(f"Asset filepath tensor {tensor} is invalid: the path is empty.")
+    return os.fsdecode(path)
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    """Whether two files have the same content; False where one is missing."""
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return False
 
 
 def _unused(name: str, used: Iterable[str]) -> str:

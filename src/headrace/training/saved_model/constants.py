@@ -18,6 +18,11 @@ VARIABLES_FILENAME: Final = "variables"
 ASSETS_KEY: Final = "saved_model_assets"
 MAIN_OP_KEY: Final = "saved_model_main_op"
 LEGACY_INIT_OP_KEY: Final = "legacy_init_op"
+INIT_SIGNATURE: Final = "__saved_model_init_op"
+RESERVED_SIGNATURES: Final = {
+    INIT_SIGNATURE: "initialization",
+    "__saved_model_train_op": "the train op",
+}
 ASSET_TYPE: Final = "type.googleapis.com/tensorflow.AssetFileDef"
 
 SERVING: Final = "serve"

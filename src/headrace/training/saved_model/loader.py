@@ -15,37 +15,38 @@ from google.protobuf.message import DecodeError
 from headrace.codec import protos as pb
 from headrace.graph.export_scopes import prefixed
 from headrace.graph.graph import Graph
-from headrace.training import logging
+from headrace.training import gfile, logging
 from headrace.training.saved_model import constants
-from headrace.training.saver.imported import import_meta_graph
+from headrace.training.saver.imported import import_with_elements
 from headrace.training.saver.saver import Saver
 
 __all__ = ["SavedModelLoader", "load", "maybe_saved_model_directory", "parse_saved_model"]
 
-_INIT_SIGNATURE = "__saved_model_init_op"
-
 
 def maybe_saved_model_directory(export_dir: Any) -> bool:
     """Whether a SavedModel may be there: whether one of its two files is."""
-    directory = os.fsdecode(export_dir)
+    directory = gfile.local(export_dir)
     names = (constants.SAVED_MODEL_FILENAME_PBTXT, constants.SAVED_MODEL_FILENAME_PB)
     return any(os.path.exists(os.path.join(directory, name)) for name in names)
 
 
 def parse_saved_model(export_dir: Any) -> pb.SavedModel:
-    """The SavedModel of a directory.  Raises OSError (there is none, or its file is damaged)."""
-    directory = os.fsdecode(export_dir)
+    """The SavedModel of a directory.
+
+    Raises OSError (there is none, or its file is damaged), FailedPreconditionError and other errors of files.
+    """
+    directory = gfile.local(export_dir)
     found = pb.SavedModel()
     binary = os.path.join(directory, constants.SAVED_MODEL_FILENAME_PB)
     as_text = os.path.join(directory, constants.SAVED_MODEL_FILENAME_PBTXT)
     try:
         if os.path.exists(binary):
             path = binary
-            with open(binary, "rb") as file:
+            with gfile.GFile(binary, "rb") as file:
                 found.ParseFromString(file.read())
         elif os.path.exists(as_text):
             path = as_text
-            with open(as_text, "rb") as file:
+            with gfile.GFile(as_text, "rb") as file:
                 text_format.Merge(file.read().decode(), found)
         else:
             raise OSError(
@@ -102,12 +103,11 @@ class SavedModelLoader:
         tags: Iterable[str],
         import_scope: str | None = None,
         **saver_kwargs: Any,
-    ) -> tuple[Saver | None, list[Any]]:
+    ) -> tuple[Saver | None, list[Any] | None]:
         """Add the nodes to `graph`: the saver, None without variables, and what ``return_elements`` asks for."""
         meta_graph = self.get_meta_graph_def_from_tags(tags)
         with graph.as_default():
-            found = import_meta_graph(meta_graph, import_scope=import_scope, **saver_kwargs)
-        return found if isinstance(found, tuple) else (found, [])
+            return import_with_elements(meta_graph, import_scope=import_scope, **saver_kwargs)
 
     def restore_variables(
         self, sess: Any, saver: Saver | None, import_scope: str | None = None
@@ -155,9 +155,9 @@ class SavedModelLoader:
 
 def _main_op_name(meta_graph: pb.MetaGraphDef) -> str | None:
     """What to run after the variables are there: one operation.  Raises RuntimeError (more than one)."""
-    if _INIT_SIGNATURE in meta_graph.signature_def:
-        info = meta_graph.signature_def[_INIT_SIGNATURE].outputs[_INIT_SIGNATURE]
-        return info.name
+    key = constants.INIT_SIGNATURE
+    if key in meta_graph.signature_def:
+        return meta_graph.signature_def[key].outputs[key].name
     for key in (constants.MAIN_OP_KEY, constants.LEGACY_INIT_OP_KEY):
         names = (
             meta_graph.collection_def[key].node_list.value

@@ -12,8 +12,12 @@ from headrace.base import dtypes
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.export_scopes import prefixed
+from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.ragged import Ragged
 from headrace.graph.sparse import SparseTensor
+from headrace.graph.tensor import Tensor
 from headrace.training.saved_model import constants
+from headrace.training.saved_model.composites import composite_info, composite_of
 
 __all__ = [
     "build_signature_def",
@@ -27,10 +31,12 @@ __all__ = [
 
 
 def build_tensor_info(tensor: Any) -> pb.TensorInfo:
-    """The TensorInfo of a tensor, a sparse tensor or a variable: its name, dtype and static shape.
+    """The TensorInfo of a tensor, a sparse or ragged tensor, IndexedSlices or a variable: name, dtype and static shape.
 
     Raises AttributeError (not one of these).
     """
+    if isinstance(tensor, (Ragged, IndexedSlices)):
+        return composite_info(tensor, build_tensor_info)
     shape = tensor.get_shape()
     number: Any = dtypes.as_dtype(tensor.dtype).as_datatype_enum
     info = pb.TensorInfo(dtype=number, tensor_shape=shape.as_proto())
@@ -46,7 +52,7 @@ def build_tensor_info(tensor: Any) -> pb.TensorInfo:
 def get_tensor_from_tensor_info(
     tensor_info: pb.TensorInfo, graph: Any = None, import_scope: str | None = None
 ) -> Any:
-    """The Tensor or SparseTensor that a TensorInfo is of.
+    """The Tensor, SparseTensor, RaggedTensor or IndexedSlices that a TensorInfo is of.
 
     graph: the default graph if None.  import_scope: what the graph was imported under.
     Raises KeyError (no such tensor), ValueError (an encoding that there is no object for).
@@ -66,8 +72,10 @@ def get_tensor_from_tensor_info(
             found(sparse.values_tensor_name),
             found(sparse.dense_shape_tensor_name),
         )
+    if encoding == "composite_tensor":
+        return composite_of(tensor_info.composite_tensor, found)
     raise ValueError(
-        f"Invalid TensorInfo.encoding: {encoding}: tensors by `name` and sparse ones by `coo_sparse` are known"
+        f"Invalid TensorInfo.encoding: {encoding}: one of `name`, `coo_sparse` and `composite_tensor` has to be there"
     )
 
 
@@ -107,13 +115,20 @@ def _of_type(what: str, tensor: Any, dtype: dtypes.DType) -> pb.TensorInfo:
     return info
 
 
+def _check_tensor(what: str, given: Any) -> None:
+    """Raises ValueError."""
+    if given is None:
+        raise ValueError(f"{what} cannot be None.")
+    if not isinstance(given, Tensor):
+        raise ValueError(f"{what} must be a string Tensor. Found one of type {type(given)}.")
+
+
 def regression_signature_def(examples: Any, predictions: Any) -> pb.SignatureDef:
     """The signature of a regression: serialized Examples (string) in, numbers (float32) out.
 
     Raises ValueError (None, or of other types).
     """
-    if examples is None:
-        raise ValueError("Regression `examples` cannot be None.")
+    _check_tensor("Regression `examples`", examples)
     if predictions is None:
         raise ValueError("Regression `predictions` cannot be None.")
     return build_signature_def(
@@ -133,8 +148,7 @@ def classification_signature_def(examples: Any, classes: Any, scores: Any) -> pb
     classes: string, or None.  scores: float32, or None if there are classes.
     Raises ValueError (examples are None, classes and scores both are, or of other types).
     """
-    if examples is None:
-        raise ValueError("Classification `examples` cannot be None.")
+    _check_tensor("Classification `examples`", examples)
     if classes is None and scores is None:
         raise ValueError("Classification `classes` and `scores` cannot both be None.")
     inputs = {

@@ -5,27 +5,34 @@ Called by: training.testing.test_case.  Threads: as tests.
 
 from __future__ import annotations
 
-import unittest
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from absl.testing import absltest
 
-from headrace.base import dtypes
+from headrace.graph.ragged import Ragged
+from headrace.graph.tensor import Tensor
 
 _Array = np.ndarray[Any, Any]
 _SHOWN = 10
 """Elements that a failure lists."""
 
 
-class ArrayAssertions(unittest.TestCase):
+class ArrayAssertions(absltest.TestCase):
     """Arguments are arrays, numbers, lists, tensors or variables; structures of them where it says so."""
 
     def _value(self, given: Any) -> Any:
         raise NotImplementedError
 
     def _array(self, given: Any) -> _Array:
-        return np.asarray(self._value(given))
+        """The array of what is given; of objects, where lists of several lengths are."""
+        value = self._value(given)
+        try:
+            return np.asarray(value)
+        except ValueError:
+            return np.array(value, dtype=object)
 
     # -- closeness --------------------------------------------------------------------------------
 
@@ -34,7 +41,7 @@ class ArrayAssertions(unittest.TestCase):
     ) -> None:
         """|a - b| <= atol + rtol * |b| for all elements; dicts, lists and tuples are gone through.
 
-        NaNs are close to NaNs.
+        NaNs are close to NaNs.  Raises ValueError: one is a dict and the other none.
         """
         self._compare_structures(self._value(a), self._value(b), rtol, atol, "", msg)
 
@@ -77,13 +84,18 @@ class ArrayAssertions(unittest.TestCase):
     def _compare_structures(
         self, a: Any, b: Any, rtol: float, atol: float, path: str, msg: str | None
     ) -> None:
+        if isinstance(a, Ragged) or isinstance(b, Ragged):
+            self._check_ragged_ranks(a, b, msg)
+            self._compare_lists(_as_list(a), _as_list(b), rtol, atol, path, msg)
+            return
         if hasattr(a, "_asdict"):
             a = a._asdict()
         if hasattr(b, "_asdict"):
             b = b._asdict()
         if isinstance(a, Mapping) != isinstance(b, Mapping):
-            self.fail(
-                f"a{path} is a {type(a).__name__}, and b{path} is a {type(b).__name__}. {msg or ''}"
+            raise ValueError(
+                f"Can't compare dict to non-dict, a{path} vs b{path}: a {type(a).__name__} and a {type(b).__name__}. "
+                f"{msg or ''}"
             )
         if isinstance(a, Mapping):
             self.assertCountEqual(
@@ -99,6 +111,22 @@ class ArrayAssertions(unittest.TestCase):
                 self._compare_structures(mine, theirs, rtol, atol, f"{path}[{index}]", msg)
         else:
             self._compare_arrays(np.asarray(a), np.asarray(b), rtol, atol, path, msg)
+
+    def _compare_lists(
+        self, a: Any, b: Any, rtol: float, atol: float, path: str, msg: str | None
+    ) -> None:
+        """Rows that were ragged: lists, or elements."""
+        if not isinstance(a, list) or not isinstance(b, list):
+            self._compare_arrays(np.asarray(a), np.asarray(b), rtol, atol, path, msg)
+            return
+        self.assertEqual(len(a), len(b), f"Length differs for a{path} and b{path}. {msg or ''}")
+        for index, (mine, theirs) in enumerate(zip(a, b, strict=True)):
+            self._compare_lists(mine, theirs, rtol, atol, f"{path}[{index}]", msg)
+
+    def _check_ragged_ranks(self, a: Any, b: Any, msg: str | None) -> None:
+        """Both are ragged in as many dimensions; lists are in however many."""
+        if not isinstance(a, (list, tuple)) and not isinstance(b, (list, tuple)):
+            self.assertEqual(getattr(a, "ragged_rank", 0), getattr(b, "ragged_rank", 0), msg)
 
     def _compare_arrays(
         self, a: _Array, b: _Array, rtol: float, atol: float, path: str, msg: str | None
@@ -130,10 +158,13 @@ class ArrayAssertions(unittest.TestCase):
 
     def assertNear(self, f1: Any, f2: Any, err: float, msg: str | None = None) -> None:
         """Two numbers differ by `err` at most, or are the same infinity."""
-        self.assertTrue(
-            f1 == f2 or abs(f1 - f2) <= err,
-            f"{f1:f} != {f2:f} +/- {err:f} (difference: {f1 - f2:g}). {msg or ''}",
-        )
+        one, other = (np.squeeze(self._array(each)) for each in (f1, f2))
+        if one != other:
+            difference = math.fabs(one - other)
+            self.assertTrue(
+                difference <= err,
+                f"{one:f} != {other:f} +/- {err:f} (difference: {difference:g}). {msg or ''}",
+            )
 
     def assertArrayNear(
         self, farray1: Any, farray2: Any, err: float, msg: str | None = None
@@ -157,6 +188,11 @@ class ArrayAssertions(unittest.TestCase):
 
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
         """All elements are equal; NaNs are equal to NaNs, text to its UTF-8."""
+        a, b = self._value(a), self._value(b)
+        if isinstance(a, Ragged) or isinstance(b, Ragged):
+            self.assertEqual(_as_list(a), _as_list(b), msg)
+            self._check_ragged_ranks(a, b, msg)
+            return
         mine, theirs = _as_bytes(self._array(a)), _as_bytes(self._array(b))
         self._check_shapes(mine, theirs, "", msg)
         same = np.asarray(mine == theirs)
@@ -174,22 +210,34 @@ class ArrayAssertions(unittest.TestCase):
         raise self.failureException(f"The two values are equal at all elements. {msg or ''}")
 
     def assertShapeEqual(self, input_a: Any, input_b: Any, msg: str | None = None) -> None:
-        """An array and a tensor have one shape."""
-        shapes = [
-            list(each.shape if isinstance(each, np.ndarray) else each.get_shape().as_list())
-            for each in (input_a, input_b)
-        ]
+        """Two arrays, numbers or tensors have one shape; tensors have the static one.  Raises TypeError."""
+        shapes = []
+        for name, each in (("input_a", input_a), ("input_b", input_b)):
+            if isinstance(each, Tensor):
+                shapes.append(each.get_shape().as_list())
+            elif isinstance(each, (np.ndarray, np.generic)):
+                shapes.append(list(each.shape))
+            else:
+                raise TypeError(
+                    f"{name} must be a Numpy ndarray, Numpy scalar, or a Tensor. Instead received {type(each)}"
+                )
         self.assertEqual(shapes[0], shapes[1], msg)
 
     def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:
-        """All values have this type."""
-        given = [target] if not isinstance(target, (list, tuple)) else target
-        for each in given:
-            found = getattr(self._value(each), "dtype", None)
-            self.assertIsNotNone(found, f"{each!r} has no dtype")
-            self.assertEqual(
-                dtypes.as_dtype(found).base_dtype, dtypes.as_dtype(expected_dtype).base_dtype
-            )
+        """The array has this type."""
+        self.assertEqual(self._array(target).dtype, expected_dtype)
+
+    def assertDictEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
+        """Two dicts have the same keys, and equal values; arrays of floats only have to be close."""
+        try:
+            super().assertDictEqual(a, b, msg)  # type: ignore[no-untyped-call]
+        except Exception:  # such as what arrays say that are asked whether they are equal
+            self.assertEqual(set(a), set(b), msg)
+            for key, value in a.items():
+                if np.issubdtype(self._array(value).dtype, np.floating):
+                    self.assertAllClose(value, b[key], msg=key)
+                else:
+                    self.assertAllEqual(value, b[key], msg=key)
 
     # -- bounds -----------------------------------------------------------------------------------
 
@@ -219,8 +267,8 @@ class ArrayAssertions(unittest.TestCase):
     ) -> None:
         """Every element is between the bounds, which are allowed themselves unless they are open."""
         found = self._array(target)
-        if found.dtype.kind not in "biuf" and found.dtype.name != "bfloat16":
-            raise AssertionError(f"values of {found.dtype} have no order")
+        if found.dtype.kind not in "iuf" and found.dtype.name != "bfloat16":
+            raise AssertionError(f"values of {found.dtype} do not have an ordered numeric type")
         below = found <= lower_bound if open_lower_bound else found < lower_bound
         above = found >= upper_bound if open_upper_bound else found > upper_bound
         outside = below | above | (found != found)
@@ -249,9 +297,14 @@ def _is_structure(a: Any, b: Any) -> bool:
         arrays = [np.asarray(each) for each in (a, b)]
     except ValueError:
         return True
-    return any(each.dtype == object for each in arrays) or any(
-        isinstance(each, (dict, tuple)) for each in a
-    )
+    return any(each.dtype == object for each in arrays)
+
+
+def _as_list(value: Any) -> Any:
+    """Rows as nested lists."""
+    if hasattr(value, "to_list"):
+        return value.to_list()
+    return value.tolist() if isinstance(value, np.ndarray) else np.array(value, object).tolist()
 
 
 def _as_bytes(array: _Array) -> _Array:

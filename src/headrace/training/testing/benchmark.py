@@ -6,6 +6,8 @@ Called by: programs.  Threads: the main one.
 from __future__ import annotations
 
 import inspect
+import json
+import numbers
 import re
 import sys
 import time
@@ -24,7 +26,10 @@ __all__ = ["Benchmark", "main"]
 
 
 class Benchmark:
-    """Methods whose names begin with ``benchmark`` are run by ``--benchmarks=PATTERN``, which `main` knows."""
+    """Methods whose names begin with ``benchmark`` are run by ``--benchmarks=PATTERN``, which `main` knows.
+
+    So is ``--benchmark_filter=PATTERN``, its later name.
+    """
 
     classes: ClassVar[list[type[Benchmark]]] = []
 
@@ -54,18 +59,33 @@ class Benchmark:
         name: str | None = None,
         metrics: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Print what was measured, in a line; times in seconds, throughput in MB/s."""
+        """Print what was measured, as the text of a message BenchmarkEntries; times in seconds, throughput in MB/s."""
         measured = {
             "iters": iters,
             "cpu_time": cpu_time,
             "wall_time": wall_time,
             "throughput": throughput,
-            **(extras or {}),
         }
+        lines = [f"name: {_shown(self._name(name))}"]
+        lines += [f"{key}: {_shown(value)}" for key, value in measured.items() if value is not None]
+        for key, value in sorted((extras or {}).items()):
+            kind = "double_value" if isinstance(value, numbers.Real) else "string_value"
+            given = float(value) if isinstance(value, numbers.Real) else str(value)
+            lines += [
+                "extras {",
+                f"  key: {_shown(key)}",
+                "  value {",
+                f"    {kind}: {_shown(given)}",
+                "  }",
+                "}",
+            ]
         for metric in metrics or ():
-            measured[metric["name"]] = metric["value"]
-        fields = " ".join(f"{key}: {value}" for key, value in measured.items() if value is not None)
-        print(f'entry name: "{self._name(name)}" {fields}')
+            lines += [
+                "metrics {",
+                *(f"  {key}: {_shown(value)}" for key, value in metric.items()),
+                "}",
+            ]
+        print("entry {", *(f"  {line}" for line in lines), "}\n", sep="\n")
 
     def _name(self, given: str | None) -> str:
         """The class and the method that asks, or what is given for the latter."""
@@ -113,16 +133,23 @@ class Benchmark:
             found["full_trace_chrome_format"] = timeline.generate_chrome_trace_format()
         median = float(np.median(times)) if times else -1.0
         throughput = mbs / median if mbs and times else None
+        self.report_benchmark(min_iters, None, median, throughput, found, name)
         found["wall_time_mean"] = float(np.mean(times)) if times else -1.0
         found["wall_time_stdev"] = float(np.std(times)) if times else -1.0
-        self.report_benchmark(min_iters, None, median, throughput, found, name)
         return {
             "iters": min_iters,
             "wall_time": median,
             "extras": found,
-            "name": self._name(name),
+            "name": name,
             "throughput": throughput,
         }
+
+
+def _shown(value: Any) -> str:
+    """A value as texts of messages have it."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(float(value)).removesuffix(".0") if isinstance(value, numbers.Real) else str(value)
 
 
 def main(argv: Sequence[str] | None = None) -> Never:
@@ -132,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> Never:
     """
     words = list(sys.argv if argv is None else argv)
     for word in words[1:]:
-        found = re.fullmatch("--?benchmarks=(.*)", word)
+        found = re.fullmatch("--?(?:benchmarks|benchmark_filter)=(.*)", word)
         if found is not None:
             others = [each for each in words if each != word]
             app.run(partial(_run_benchmarks, found[1]), others)
@@ -142,11 +169,22 @@ def main(argv: Sequence[str] | None = None) -> Never:
 
 
 def _run_benchmarks(pattern: str, argv: list[str]) -> int:
-    """Every method of every class whose name has the pattern; "all" and "." are all."""
+    """Every method whose name, after those of its module and class, has the pattern; "all" and "." are all.
+
+    Raises ValueError (no benchmark has it).
+    """
+    found = False
     for each in Benchmark.classes:
-        for name in sorted(dir(each)):
-            wanted = pattern == "all" or re.search(pattern, f"{each.__name__}.{name}")
-            if name.startswith("benchmark") and wanted:
+        instance = None
+        for name in dir(each):
+            if not name.startswith("benchmark") or not callable(getattr(each, name)):
+                continue
+            full = f"{each.__module__}.{each.__name__}.{name}"
+            if pattern == "all" or re.search(pattern, full):
+                found = True
                 scopes.reset_default_graph()
-                getattr(each(), name)()
+                instance = each() if instance is None else instance
+                getattr(instance, name)()
+    if not found:
+        raise ValueError(f"No benchmarks matched the pattern: '{pattern}'")
     return 0

@@ -31,8 +31,8 @@ __all__ = [
 
 @cache
 def get_temp_dir() -> str:
-    """A directory of this process, which is removed when it ends."""
-    found = tempfile.mkdtemp()
+    """A directory of this process, which is removed when it ends; its name begins with $TEST_TMPDIR, if that is set."""
+    found = tempfile.mkdtemp(prefix=os.environ.get("TEST_TMPDIR") or None)
     atexit.register(shutil.rmtree, found, ignore_errors=True)
     return found
 

@@ -38,14 +38,15 @@ def compute_gradient(
     operations that are run before.  extra_feed_dict: fed in every step.
     Returns a pair of arrays (elements of x, elements of y), a list of pairs for a list; a complex element is two rows,
     or columns: its real part and its imaginary part.
-    Raises TypeError (integers), ValueError (no default session; a shape), AssertionError (y does not depend on x), what
-    the steps do.
+    Raises ValueError (no default session), TypeError (y is of integers), AssertionError (x is, or has another shape, or
+    y does not depend on it), what the steps do.
     """
     if isinstance(x, list):
         starts = x_init_value if isinstance(x_init_value, list) else [x_init_value] * len(x)
         several = list(zip(x, x_shape, starts, strict=True))
     else:
         several = [(x, x_shape, x_init_value)]
+    _check_has_gradients("y", y, TypeError)
     _initialize(init_targets)
     fed = dict(extra_feed_dict or {})
     starting = [_start(each, shape, value) for each, shape, value in several]
@@ -97,8 +98,7 @@ def _initialize(targets: Any) -> None:
 def _start(x: Any, shape: Any, value: Any) -> _Array:
     """The point: what is given, or random numbers, of x's type."""
     dtype = x.dtype.base_dtype
-    if not (dtype.is_floating or dtype.is_complex):
-        raise TypeError(f"{x.name} is {dtype.name}: only floats and complex numbers have gradients")
+    _check_has_gradients("x", x, AssertionError)
     sizes = [int(size) for size in shape]
     if value is None:
         value = np.random.random_sample(sizes)
@@ -108,6 +108,14 @@ def _start(x: Any, shape: Any, value: Any) -> _Array:
     if list(found.shape) != sizes:
         raise AssertionError(f"x_shape = {sizes}, init_data shape = {list(found.shape)}")
     return found
+
+
+def _check_has_gradients(what: str, tensor: Any, error: type[Exception]) -> None:
+    dtype = tensor.dtype.base_dtype
+    if not (dtype.is_floating or dtype.is_complex):
+        raise error(
+            f"Don't support type {dtype.name} for {what}: {tensor.name} has to be of floats or complex numbers"
+        )
 
 
 def _parts(array: _Array) -> _Array:

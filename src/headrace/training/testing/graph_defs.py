@@ -9,11 +9,9 @@ from typing import Any
 
 __all__ = ["assert_equal_graph_def"]
 
-_IGNORED = ("_output_shapes", "_has_manual_control_dependencies")
-
 
 def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = False) -> None:
-    """Compare graphs node by node, in whatever order they are; control inputs too.
+    """Compare graphs node by node, in whatever order they are; control inputs too.  Attrs named `_…` do not count.
 
     checkpoint_v2: prefixes of checkpoints in attrs, which have random parts, are not compared.
     Raises AssertionError (they differ, and where), TypeError (no GraphDef).
@@ -67,7 +65,7 @@ def _control(node: Any) -> list[str]:
 
 
 def _attrs(node: Any, checkpoint_v2: bool) -> dict[str, Any]:
-    found = {key: value for key, value in node.attr.items() if key not in _IGNORED}
+    found = {key: value for key, value in node.attr.items() if not key.startswith("_")}
     if checkpoint_v2:
         found = {
             key: value

@@ -27,7 +27,9 @@ class ProtoAssertions(unittest.TestCase):
         msg: str | None = None,
         relative_tolerance: float | None = None,
     ) -> None:
-        """A message has these fields.  relative_tolerance: of floating-point numbers.
+        """A message has these fields, floats to 6 decimal places, doubles to 7.
+
+        relative_tolerance: of floating-point numbers, as well.
 
         Raises the test's failure, with the lines that differ.
         """
@@ -41,13 +43,7 @@ class ProtoAssertions(unittest.TestCase):
             self.fail(
                 f"Can't compare protos of type {type(expected)} and {type(validate_message)}. {msg or ''}"
             )
-        if relative_tolerance is None:
-            same = expected.SerializeToString(
-                deterministic=True
-            ) == validate_message.SerializeToString(deterministic=True)
-        else:
-            same = _is_near(expected, validate_message, relative_tolerance)
-        if not same:
+        if not _is_near(expected, validate_message, relative_tolerance or 0.0):
             lines = [
                 text_format.MessageToString(each).splitlines()
                 for each in (expected, validate_message)
@@ -70,18 +66,19 @@ class ProtoAssertions(unittest.TestCase):
         )
 
 
-def _is_near(one: Any, other: Any, tolerance: float) -> bool:
-    """Whether two values of fields are the same, but for rounding."""
+def _is_near(one: Any, other: Any, tolerance: float, digits: int = 7) -> bool:
+    """Whether two values of fields are the same, but for rounding to `digits`, or by the relative tolerance."""
     if isinstance(one, Message):
         mine, theirs = (
-            {field.name: value for field, value in each.ListFields()} for each in (one, other)
+            {field.name: (field, v) for field, v in m.ListFields()} for m in (one, other)
         )
         return mine.keys() == theirs.keys() and all(
-            _is_near(mine[key], theirs[key], tolerance) for key in mine
+            _is_near(value, theirs[name][1], tolerance, 6 if field.type == field.TYPE_FLOAT else 7)
+            for name, (field, value) in mine.items()
         )
     if isinstance(one, float):
         return (
-            one == other
+            round(one, digits) == round(other, digits)
             or abs(one - other) <= tolerance * max(abs(one), abs(other))
             or (one != one and other != other)
         )
@@ -92,5 +89,5 @@ def _is_near(one: Any, other: Any, tolerance: float) -> bool:
     if isinstance(one, (str, bytes, int)):
         return bool(one == other)
     return len(one) == len(other) and all(
-        _is_near(a, b, tolerance) for a, b in zip(one, other, strict=True)
+        _is_near(a, b, tolerance, digits) for a, b in zip(one, other, strict=True)
     )

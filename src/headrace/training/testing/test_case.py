@@ -16,7 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from absl.testing import absltest
@@ -27,10 +27,11 @@ from headrace.client.session import Session
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.graph import Graph
+from headrace.graph.ragged import Ragged, RaggedTensorValue
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 from headrace.training.testing.array_assertions import ArrayAssertions
-from headrace.training.testing.environment import get_temp_dir
+from headrace.training.testing.environment import get_temp_dir, gpu_device_name
 from headrace.training.testing.proto_assertions import ProtoAssertions
 
 __all__ = ["CheckedThread", "TestCase"]
@@ -87,15 +88,15 @@ class CheckedThread:
 
 
 class CapturedWrites:
-    """What was written to a stream."""
+    """What was written to a stream; also when it is not captured any more."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
+    def __init__(self, path: str) -> None:
+        self._path = path
 
     def contents(self) -> str:
         """All of it so far."""
-        self._file.seek(0)
-        return self._file.read().decode()
+        with open(self._path, encoding="utf-8") as file:
+            return file.read()
 
 
 class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
@@ -114,8 +115,11 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
         self._close_cached_session()
         random.seed(SEED)
         np.random.seed(SEED)
+        scopes.leave_all()  # what a test before did not leave
         scopes.reset_default_graph()
         scopes.get_default_graph().seed = SEED
+        if self.id().endswith(".test_session"):
+            self.skipTest("Not a test.")
 
     def tearDown(self) -> None:
         """Close the session; threads must have been joined."""
@@ -134,9 +138,15 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
         use_gpu: bool = True,
         force_gpu: bool = False,
     ) -> Iterator[Session]:
-        """A new session, which is the default one inside, and closed after it.  There are no GPUs to use."""
-        self._check_force(force_gpu)
-        with Session(graph=graph, config=_with_soft_placement(config)) as session:
+        """A new session, which is the default one inside, and closed after it.
+
+        use_gpu: False pins what is built inside to the CPU.  force_gpu: to the GPU; the test is skipped without one.
+        """
+        device = self._device(use_gpu, force_gpu)
+        with (
+            Session(graph=graph, config=_with_soft_placement(config)) as session,
+            _pinned(session, device),
+        ):
             yield session
 
     @contextlib.contextmanager
@@ -151,7 +161,6 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
 
         Raises ValueError: it was made for another graph, config or choice of GPUs.
         """
-        self._check_force(force_gpu)
         given = (graph, config, force_gpu)
         if self._cached is not None and any(
             a is not b and a != b for a, b in zip(given, self._cached_for, strict=True)
@@ -160,7 +169,8 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
                 "the session of this test was made with another graph, config or force_gpu; `self.session()` makes a "
                 "new one"
             )
-        with self._in_cached_session(given) as session:
+        device = self._device(use_gpu, force_gpu)
+        with self._in_cached_session(given) as session, _pinned(session, device):
             yield session
 
     @contextlib.contextmanager
@@ -172,12 +182,13 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
         force_gpu: bool = False,
     ) -> Iterator[Session]:
         """Deprecated: `session` if a graph is given, the test's own session if none is."""
-        self._check_force(force_gpu)
         if graph is not None:
-            with self.session(graph, config) as session:
+            with self.session(graph, config, use_gpu, force_gpu) as session:
                 yield session
         else:
-            with self._in_cached_session((graph, config, force_gpu)) as session:
+            device = self._device(use_gpu, force_gpu)
+            given = (graph, config, force_gpu)
+            with self._in_cached_session(given) as session, _pinned(session, device):
                 yield session
 
     def evaluate(self, tensors: Any) -> Any:
@@ -202,9 +213,14 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
             self._cached.close()
             self._cached = None
 
-    def _check_force(self, force_gpu: bool) -> None:
+    def _device(self, use_gpu: bool, force_gpu: bool) -> str | None:
+        """What nodes are pinned to, None for nothing."""
         if force_gpu:
-            self.skipTest("force_gpu: there are no GPUs to compute on")
+            found = gpu_device_name()
+            if not found:
+                self.skipTest("force_gpu: there are no GPUs to compute on")
+            return found
+        return None if use_gpu else "/device:CPU:0"
 
     # -- threads, files, streams ------------------------------------------------------------------
 
@@ -232,14 +248,15 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
         number = stream.fileno()
         stream.flush()
         kept = os.dup(number)
-        with tempfile.TemporaryFile() as file:
-            os.dup2(file.fileno(), number)
-            try:
-                yield CapturedWrites(file)
-            finally:
-                stream.flush()
-                os.dup2(kept, number)
-                os.close(kept)
+        file, path = tempfile.mkstemp(dir=self.get_temp_dir())
+        os.dup2(file, number)
+        os.close(file)
+        try:
+            yield CapturedWrites(path)
+        finally:
+            stream.flush()
+            os.dup2(kept, number)
+            os.close(kept)
 
     # -- errors, devices --------------------------------------------------------------------------
 
@@ -247,7 +264,10 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
     def assertRaisesWithPredicateMatch(  # type: ignore[override]  # absl's needs a `with` too
         self, exception_type: Any, expected_err_re_or_predicate: Any
     ) -> Iterator[None]:
-        """An exception of this type is raised, whose text the pattern is found in, or the function is true of."""
+        """An exception of this type is raised, whose text the pattern is found in, or the function is true of.
+
+        Fails for another exception as well.
+        """
         if callable(expected_err_re_or_predicate):
             fits = expected_err_re_or_predicate
         else:
@@ -257,7 +277,11 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
 
         try:
             yield
-        except exception_type as error:
+        except Exception as error:
+            if not isinstance(error, exception_type):
+                raise self.failureException(
+                    f"Exception of type {type(error)}: {error}: is no {exception_type}"
+                ) from error
             if not fits(error):
                 raise self.failureException(
                     f"Exception of type {type(error)}: {error}: does not fit {expected_err_re_or_predicate!r}"
@@ -268,6 +292,15 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
     def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Any:
         """A `tf.errors.OpError` is raised; see `assertRaisesWithPredicateMatch`."""
         return self.assertRaisesWithPredicateMatch(errors.OpError, expected_err_re_or_predicate)
+
+    def assertRaisesIncompatibleShapesError(
+        self, exception_type: Any = errors.InvalidArgumentError
+    ) -> Any:
+        """An exception of this type is raised, which says that shapes do not fit together."""
+        return self.assertRaisesWithPredicateMatch(
+            exception_type,
+            "Incompatible shapes|Dimensions must be equal|required broadcastable shapes",
+        )
 
     def assertDeviceEqual(self, device1: Any, device2: Any, msg: str | None = None) -> None:
         """Two names of devices mean the same one."""
@@ -280,6 +313,8 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
         """What a tensor, a variable, or a structure of them is in the test's session; else what is given."""
         if isinstance(given, (Tensor, SparseTensor)) or hasattr(given, "read_value"):
             return self.evaluate(given)
+        if isinstance(given, Ragged) and not isinstance(given, RaggedTensorValue):
+            return self.evaluate(given)
         if isinstance(given, Mapping):
             return {key: self._value(value) for key, value in given.items()}
         if isinstance(given, (list, tuple)) and not isinstance(given, SparseTensorValue):
@@ -288,7 +323,34 @@ class TestCase(ArrayAssertions, ProtoAssertions, absltest.TestCase):
         return given
 
 
+def _older_names() -> None:
+    """Names of assertions that the Pythons of TensorFlow 1.x had, and Python has not any more."""
+    for old, name in (
+        ("assert_", "assertTrue"),
+        ("assertAlmostEquals", "assertAlmostEqual"),
+        ("assertEquals", "assertEqual"),
+        ("assertItemsEqual", "assertCountEqual"),
+        ("assertNotAlmostEquals", "assertNotAlmostEqual"),
+        ("assertNotEquals", "assertNotEqual"),
+        ("assertNotRegexpMatches", "assertNotRegex"),
+        ("assertRaisesRegexp", "assertRaisesRegex"),
+        ("assertRegexpMatches", "assertRegex"),
+    ):
+        setattr(TestCase, old, getattr(TestCase, name))
+
+
+_older_names()
 TestCase.__test__ = False  # type: ignore[attr-defined]  # pytest: classes that programs derive from it are
+
+
+@contextlib.contextmanager
+def _pinned(session: Session, device: str | None) -> Iterator[None]:
+    """Inside, what is built in the session's graph is pinned to the device."""
+    if device is None:
+        yield
+    else:
+        with session.graph.device(device):
+            yield
 
 
 def _with_soft_placement(config: pb.ConfigProto | None) -> pb.ConfigProto:
