@@ -167,3 +167,41 @@ for settings in (
         rtol=2e-4,
         atol=2e-5,
     )
+
+
+def test_a_model_of_another_vocabulary_begins_warm_with_the_words_that_both_have(
+    agree: Any,
+) -> None:
+    agree(
+        f"""{TABLE}
+def words(name, *lines):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.write("\\n".join(lines) + "\\n")
+    return path
+old, new = words("old", "a", "b", "c", "d"), words("new", "c", "z", "a", "b", "y")
+def of(at, path, **more):
+    towns = columns.categorical_column_with_vocabulary_file("city", path)
+    return tf.estimator.LinearClassifier([towns, small], at, optimizer="SGD", **more)
+first = of(os.path.join(folder, "first"), old)
+first.train(again(yes), steps=2)
+Vocabulary, ones = tf.estimator.VocabInfo, tf.ones_initializer()
+weights = "linear/linear_model/city/weights"
+result = []
+for wanted, info in (
+    (".*", Vocabulary(new, 5, 0, old)), (None, Vocabulary(new, 5, 0, old, -1, ones)),
+    (["linear/linear_model/city.*"], Vocabulary(new, 5, 0, old, 2, ones)),
+):
+    settings = tf.estimator.WarmStartSettings(first.model_dir, wanted, {{weights: info}})
+    second = of(os.path.join(folder, f"second{{len(result)}}"), new, warm_start_from=settings)
+    result.append(second.evaluate(once(yes)))
+    second.train(again(yes), steps=1)
+    result.append(variables(second.latest_checkpoint()))
+refused = tf.estimator.WarmStartSettings(first.model_dir, 3)
+result.append(attempt(
+    lambda: of(os.path.join(folder, "no"), new, warm_start_from=refused).train(once(yes), steps=1),
+    "`vars_to_warm_start must be a `list` or `str`.  Given type is <class 'int'>"))
+""",
+        rtol=2e-4,
+        atol=2e-5,
+    )

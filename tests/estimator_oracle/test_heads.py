@@ -9,6 +9,7 @@ import pytest
 SETUP = """
 E = tf.estimator
 features = {"w": [[1.0], [0.5], [2.0]]}
+two_reductions = E.MultiHead([E.BinaryClassHead(name="a"), E.BinaryClassHead(name="b", loss_reduction="sum")])
 one = [[1.0], [-2.0], [0.5]]
 three = [[1.0, 0.0, 2.0], [-2.0, 1.0, 1.0], [0.5, 2.0, 1.0]]
 yes = [[1], [1], [0]]
@@ -19,7 +20,7 @@ def tensors(given):
     return tf.SparseTensor(*given) if isinstance(given, tuple) else tf.constant(given)
 
 def named(key):
-    return "/".join(key) if isinstance(key, tuple) else key
+    return "/".join(map(named, key)) if isinstance(key, tuple) else key
 
 def shown(output):
     if hasattr(output, "outputs"):
@@ -66,6 +67,7 @@ HEADS = {
         "one",
         "yes",
     ),
+    "binary_at_one_threshold_twice": ("E.BinaryClassHead(thresholds=[0.5, 0.5])", "one", "yes"),
     "binary_words": (
         "E.BinaryClassHead(label_vocabulary=['n', 'y'])",
         "one",
@@ -121,6 +123,22 @@ HEADS = {
         "[[1.0, 1.0, 2.0, 3.0], [-2.0, 2.0, 1.0, 0.0], [0.5, 1.0, 2.0, 0.0]]",
         "{'h1': yes, 'h2': yes}",
     ),
+    "several_of_one_name_and_one_tensor": (
+        "E.MultiHead([E.BinaryClassHead(name='h'), E.BinaryClassHead(name='h', weight_column='w')])",
+        "[[1.0, 2.0], [-2.0, 1.0], [0.5, 0.0]]",
+        "{'h': yes}",
+    ),
+    "three_of_which_two_are_of_one_name": (
+        "E.MultiHead([E.BinaryClassHead(name=n) for n in 'aba'])",
+        "{'a': one, 'b': [[1.5], [0.5], [0.0]]}",
+        "{'a': yes, 'b': [[0], [1], [1]]}",
+    ),
+    "several_of_several": (
+        "E.MultiHead([E.RegressionHead(name='c'), E.MultiHead([E.BinaryClassHead(name=n) for n in 'ab'])])",
+        "{'c': one, 'a_b': {'a': one, 'b': one}}",
+        "{'c': yes, 'a_b': {'a': yes, 'b': yes}}",
+    ),
+    "one_of_several": ("E.MultiHead([E.RegressionHead(name='c')])", "one", "{'c': yes}"),
 }
 
 ERRORS = [
@@ -228,6 +246,25 @@ ERRORS = [
         "spec(E.MultiHead([E.BinaryClassHead(name=n) for n in 'ab']), 'eval', one, {'a': yes, 'b': yes})",
         "Could not split logits of shape",
     ),
+    (
+        "spec(E.MultiHead([E.BinaryClassHead(name='h'), E.MultiClassHead(3, name='h')]), 'eval', [[1.0] * 4] * 3, "
+        "{'h': yes})",
+        "logits shape must be [D0, D1, ... DN, logits_dimension], got",
+    ),
+    (
+        "spec(E.MultiHead([E.BinaryClassHead(name='a')]), 'eval', {'a': one})",
+        "You must provide a labels Tensor. Given: None.",
+    ),
+    (
+        "spec(two_reductions, 'train', {'a': one, 'b': one}, {'a': yes, 'b': yes})",
+        "The loss_reduction must be the same for different heads.",
+    ),
+    (
+        "E.BinaryClassHead().create_estimator_spec({}, 'train', tf.constant(one), tf.constant(yes), "
+        "train_op_fn=lambda loss: loss, update_ops=3)",
+        "update_ops should be a list or a tuple. Given type: <class 'int'>.",
+    ),
+    ("two_reductions.loss_reduction", "The loss_reduction must be the same for different heads."),
 ]
 
 
@@ -249,3 +286,35 @@ def test_what_does_not_fit_is_refused_as_tensorflow_refuses_it(agree: Any) -> No
     )
     for (text, phrase), each in zip(ERRORS, found, strict=True):
         assert each.get("says") == phrase, (text, each)
+
+
+def test_heads_of_several_reductions_only_cannot_train(agree: Any) -> None:
+    agree(
+        f"{SETUP}\n"
+        "given = {'a': one, 'b': one}\n"
+        "result = [spec(two_reductions, 'eval', given, {'a': yes, 'b': yes}), spec(two_reductions, 'infer', given)]"
+    )
+
+
+def test_metrics_of_several_heads_are_those_of_their_losses_until_they_are_updated(
+    agree: Any,
+) -> None:
+    found = agree(
+        f"{SETUP}\n"
+        "head = E.MultiHead([E.BinaryClassHead(name=n) for n in 'aba'])\n"
+        "of = tensors({'a': one, 'b': one}), tensors({'a': yes, 'b': yes})\n"
+        "made = head.metrics([0.5])\n"
+        "result = [sorted(made), sorted(head.update_metrics(made, {}, *of, [0.5])), sorted(made)]"
+    )
+    assert found[0] == ["loss/a", "loss/b", "regularization_loss/a_b_a"]
+    assert "accuracy/a" in found[2]
+
+
+def test_heads_of_one_name_and_several_kinds_train_and_predict_together(agree: Any) -> None:
+    """Metrics that both have cannot be read in TensorFlow, whose variables have gone with the first head's."""
+    agree(
+        f"{SETUP}\n"
+        "head = E.MultiHead([E.BinaryClassHead(name='h'), E.RegressionHead(name='h')], head_weights=[1.0, 2.0])\n"
+        "given, labels = {'h': one}, {'h': [[1.0], [1.0], [0.0]]}\n"
+        "result = [head.name, spec(head, 'train', given, labels), spec(head, 'infer', given)]"
+    )

@@ -110,6 +110,12 @@ ARGUMENTS = [
         "save_checkpoints_steps=3, save_checkpoints_secs=4",
         "`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set.",
     ),
+    (
+        "experimental_max_worker_delay_secs=1.5",
+        "experimental_max_worker_delay_secs must be an integer if set.",
+    ),
+    ("model_dir=__import__('pathlib').Path('/a')", ""),
+    ("model_dir=b'/a'", ""),
     ("", ""),
     ("save_checkpoints_steps=3", ""),
     ("save_checkpoints_steps=None", ""),

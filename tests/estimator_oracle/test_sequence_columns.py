@@ -59,6 +59,8 @@ ERRORS = [
     ("columns.input_layer({'a': [[1]]}, [columns.indicator_column(a)])",
      "must not be of type _SequenceCategoricalColumn."),
     ("found({'n': lambda: tf.ones([2, 3])}, number)", "Input must be a SparseTensor"),
+    ("found({'n': sparse(digits, pairs, [2, 4]), 'a': sparse([2], [[0, 0]], [5, 2], np.int64)}, number, "
+     "columns.indicator_column(a))", "Batch size (first dimension) of each feature must be same."),
     ("columns.sequence_numeric_column('n', shape=(0,))", "shape dimensions must be greater than 0."),
     ("columns.sequence_numeric_column('n', shape=(2.0,))", "shape dimensions must be integer."),
     ("columns.sequence_numeric_column('n', dtype=tf.string)", "dtype must be convertible to float."),

@@ -84,6 +84,17 @@ ERRORS = [
     ("T.TPUConfig(num_shards=0)", "TPUConfig num_shards must be positive, got 0"),
     ("T.TPUConfig(num_cores_per_replica=3)", "num_cores_per_replica must be 1, 2, 4, 8, 16, 32, 64, 128; got 3"),
     ("T.TPUConfig(initial_infeed_sleep_secs=-1)", "TPUConfig initial_infeed_sleep_secs must be positive, got -1"),
+    ("T.TPUConfig(num_shards='a')", "TPUConfig num_shards must be int, got <class 'str'>"),
+    ("T.TPUConfig(input_partition_dims=[{}], num_cores_per_replica=2)",
+     "input_partition_dims is only supported in PER_HOST_V2 mode."),
+    ("T.TPUConfig(input_partition_dims=[{}], per_host_input_for_training=3)",
+     "input_partition_dims requires setting num_cores_per_replica."),
+    ("T.TPUConfig(input_partition_dims=[{}] * 3)",
+     "input_partition_dims must be a list/tuple with one or two elements."),
+    ("T.TPUConfig(eval_training_input_configuration=9)",
+     "eval_training_input_configuration must be PER_HOST_V1 or SLICED;"),
+    ("made(params={'by_name': 1}, export_saved_model_api_version=3)",
+     "export_saved_model_api_version should be 1 or 2; got 3."),
     ("T.RunConfig(cluster=3, master='x')", "Both master and cluster are set."),
 ]  # fmt: skip
 

@@ -283,7 +283,12 @@ ELSEWHERE: Final[dict[str, str]] = {
     **dict.fromkeys([f"contrib.cudnn_rnn.{name}" for name in _CUDNN], _CELLS),
     **{f"contrib.{name}": text for name, text in _CONTRIB_NAMES.items()},
     **dict.fromkeys(
-        ["train.sdca_optimizer", "train.sdca_fprint", "train.sdca_shrink_l1"],
+        [
+            "train.sdca_optimizer",
+            "train.sdca_fprint",
+            "train.sdca_shrink_l1",
+            "estimator.experimental.LinearSDCA",
+        ],
         "dual coordinate ascent is not offered: train linear models with tf.train.FtrlOptimizer, which has L1 and L2",
     ),
     "train.do_quantize_training_on_graphdef": "headrace computes in floats; leave the rewriting out",
@@ -292,6 +297,7 @@ ELSEWHERE: Final[dict[str, str]] = {
         [f"estimator.BoostedTrees{kind}" for kind in ("Classifier", "Regressor", "Estimator")],
         "its kernels are TensorFlow's own; use tf.estimator.DNNClassifier, DNNLinearCombinedClassifier or their kin",
     ),
+    "estimator.experimental.KMeans": "write the distances to the centres, and the assignments, in a model_fn",
     "contrib.tensor_forest": "its kernels are TensorFlow's own; no part of it is here",
     "contrib.boosted_trees": "its kernels are TensorFlow's own; no part of it is here",
     "contrib.bigtable": "read files: tf.TFRecordReader, tf.TextLineReader",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         poisson_regression_head,
         regression_head,
     )
+    from headrace.training.estimator.in_memory_evaluator import InMemoryEvaluatorHook
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
@@ -56,6 +57,7 @@ else:
                 "binary_classification_head logistic_regression_head multi_class_head multi_head multi_label_head "
                 "poisson_regression_head regression_head"
             ),
+            "headrace.training.estimator.in_memory_evaluator": "InMemoryEvaluatorHook",
         },
         _names_beneath(__name__),
     )
@@ -64,6 +66,7 @@ __all__ = [
     "BaselineEstimator",
     "DNNEstimator",
     "DNNLinearCombinedEstimator",
+    "InMemoryEvaluatorHook",
     "LinearEstimator",
     "add_metrics",
     "binary_classification_head",

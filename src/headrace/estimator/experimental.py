@@ -1,4 +1,4 @@
-"""`tf.estimator.experimental`: logits of features, hooks that stop early, and what exported models are fed."""
+"""`tf.estimator.experimental`: logits of features, hooks that stop early or evaluate, what exported models are fed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         stop_if_no_decrease_hook,
         stop_if_no_increase_hook,
     )
+    from headrace.training.estimator.in_memory_evaluator import InMemoryEvaluatorHook
     from headrace.training.estimator.receivers import build_raw_supervised_input_receiver_fn
 else:
     __getattr__, __dir__ = _names_of(
@@ -32,11 +33,13 @@ else:
                 "make_early_stopping_hook make_stop_at_checkpoint_step_hook stop_if_higher_hook stop_if_lower_hook "
                 "stop_if_no_decrease_hook stop_if_no_increase_hook"
             ),
+            "headrace.training.estimator.in_memory_evaluator": "InMemoryEvaluatorHook",
             "headrace.training.estimator.receivers": "build_raw_supervised_input_receiver_fn",
         },
     )
 
 __all__ = [
+    "InMemoryEvaluatorHook",
     "build_raw_supervised_input_receiver_fn",
     "call_logit_fn",
     "dnn_logit_fn_builder",

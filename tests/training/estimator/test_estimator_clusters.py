@@ -66,3 +66,29 @@ def test_all_end_at_max_steps_though_the_chief_fails_at_first(tmp_path: Path) ->
             assert task.lines[-1] == "done"
         assert re.fullmatch(r"final 4\d", evaluator.lines[-2])
         assert ps.process.poll() is None
+
+
+def test_tasks_that_were_all_killed_at_once_go_on_in_whatever_order_they_come_back(
+    tmp_path: Path,
+) -> None:
+    with begun(tmp_path, last_step=400) as job:
+        job.start("evaluator:0")
+        for order in (
+            ["worker:0", "evaluator:0", "chief:0", "ps:0"],
+            ["evaluator:0", "ps:0", "worker:0", "chief:0"],
+        ):
+            for name in ("chief:0", "worker:0"):
+                job.tasks[name].wait_for_steps(8)
+            for task in job.tasks.values():
+                task.process.send_signal(signal.SIGKILL)
+            for task in job.tasks.values():
+                task.join()
+            saved = job.saved()
+            for name in order:
+                job.start(name)
+            job.tasks["chief:0"].wait_for_steps(1)
+            assert job.tasks["chief:0"].sessions()[0] >= saved
+        for name in ("chief:0", "worker:0", "evaluator:0"):
+            task = job.tasks[name]
+            assert task.join() == 0, task.log[-20:]
+            assert task.lines[-1] == "done"

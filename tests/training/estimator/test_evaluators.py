@@ -105,6 +105,44 @@ def test_a_checkpoint_that_goes_while_it_is_evaluated_is_left(tmp_path: Path) ->
     assert work.metrics is None
 
 
+def test_a_checkpoint_that_is_written_again_while_it_is_evaluated_is_evaluated_then(
+    tmp_path: Path,
+) -> None:
+    """Its index was read before, its data after: they do not fit together."""
+    one = estimator(tmp_path).train(rows(), steps=2)
+    path = one.latest_checkpoint()
+    (data,) = tmp_path.glob("model.ckpt-2.data-*")
+    index, whole = Path(f"{path}.index"), data.read_bytes()
+    calls = []
+
+    def replace(file: Path, content: bytes) -> None:
+        other = file.with_suffix(".other")
+        other.write_bytes(content)
+        other.replace(file)
+
+    def input_fn() -> Any:
+        calls.append("asked")
+        if len(calls) == 1:
+            replace(data, bytes(len(whole)))
+            replace(index, index.read_bytes())
+        else:
+            data.write_bytes(whole)
+        return rows(1)()
+
+    work = Evaluator(one, spec()._replace(input_fn=input_fn), None)
+    assert not work.evaluate_and_export()
+    assert work.evaluate_and_export()
+    assert calls == ["asked", "asked"]
+
+
+def test_a_checkpoint_that_is_damaged_is_no_evaluation(tmp_path: Path) -> None:
+    one = estimator(tmp_path).train(rows(), steps=2)
+    (data,) = tmp_path.glob("model.ckpt-2.data-*")
+    data.write_bytes(bytes(data.stat().st_size))
+    with pytest.raises(tf.errors.DataLossError):
+        Evaluator(one, spec(), None).evaluate_and_export()
+
+
 def test_an_evaluation_that_fails_is_raised(tmp_path: Path) -> None:
     one = estimator(tmp_path).train(rows(), steps=1)
     failing = spec(Noted(lambda: 1 // 0))

@@ -82,5 +82,13 @@ class IndicatorColumn(DenseColumn, SequenceDenseColumn):
 
 
 def indicator_column(categorical_column: Any) -> IndicatorColumn:
-    """A dense column of how often each category of a column is in an example, or of the sums of their weights."""
+    """A dense column of how often each category of a column is in an example, or of the sums of their weights.
+
+    Raises ValueError: a column of no categories.
+    """
+    if not isinstance(categorical_column, CategoricalColumn):
+        raise ValueError(
+            f"Unsupported input type. Input must be a CategoricalColumn. Given: {categorical_column}. A numeric column "
+            "becomes one by bucketized_column"
+        )
     return IndicatorColumn(categorical_column)

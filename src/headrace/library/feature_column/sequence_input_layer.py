@@ -11,7 +11,11 @@ from typing import Any
 
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.tensor import Tensor
-from headrace.library.feature_column.column import checked_columns, elements
+from headrace.library.feature_column.column import (
+    check_batch_sizes,
+    checked_columns,
+    elements,
+)
 from headrace.library.feature_column.features import TransformedFeatures, checked_features
 from headrace.library.feature_column.input_layer import collections_with
 from headrace.library.feature_column.sequence import SequenceDenseColumn
@@ -73,4 +77,5 @@ def sequence_input_layer(
                 width = elements(column.variable_shape)
                 outputs.append(reshape(values, [shape[0], shape[1], width]))
                 lengths.append(length)
+        check_batch_sizes(outputs, columns)
         return concat(outputs, -1), _agreed(lengths)

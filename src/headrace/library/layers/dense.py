@@ -56,7 +56,7 @@ def dense(
     check_dense(values, name or "dense")
     with variable_scope(name, "dense", [values], reuse=reuse):
         of_kernel = kernel_initializer, kernel_regularizer, kernel_constraint
-        return dense_in_scope(values, units, parameters, of_kernel)
+        return dense_in_scope(values, int(units), parameters, of_kernel)
 
 
 def check_dense(values: Tensor, name: str) -> None:

@@ -401,15 +401,26 @@ def initialize_from_file(
     lines = content.replace(b"\r", b"").split(b"\n")
     if not lines[-1]:
         lines.pop()
+    if not lines:
+        raise errors.invalid_argument(f"Invalid content in {_shown(path)}: it has no lines")
     if vocab_size != -1:
         if len(lines) < vocab_size:
             raise errors.invalid_argument(
                 f"Invalid vocab_size in {_shown(path)}: expected {vocab_size} but got {len(lines)}"
             )
         del lines[vocab_size:]
+    if b"" in lines:
+        raise errors.invalid_argument(
+            f"Invalid content in {_shown(path)}: empty line found at position {_end_of(content, lines.index(b''))}."
+        )
     keys = _column(lines, key_index, table.key_dtype, delimiter, offset, path)
     values = _column(lines, value_index, table.value_dtype, delimiter, offset, path)
     table.initialize(keys, values)
+
+
+def _end_of(content: bytes, line: int) -> int:
+    """How many bytes there are up to the end of a line."""
+    return sum(len(each) + 1 for each in content.split(b"\n", line + 1)[: line + 1])
 
 
 def _shown(text: bytes) -> str:
@@ -431,11 +442,11 @@ def _column(
     if kind is dtypes.string:
         out[:] = words
         return out
-    if index == WHOLE_LINE:
-        raise errors.invalid_argument(f"whole lines are strings, and {kind.name} is wanted")
     number = float if kind.is_floating else int
     for at, word in enumerate(words):
         try:
+            if b"_" in word:  # which Python reads, too
+                raise ValueError(word)
             out[at] = number(word)
         except (ValueError, OverflowError):
             raise errors.invalid_argument(

@@ -31,6 +31,7 @@ from headrace.training.session_creators import ChiefSessionCreator
 from headrace.training.summary_writer import FileWriterCache
 
 __all__ = [
+    "PreparedEvaluation",
     "StopAfterNEvalsHook",
     "SummaryAtEndHook",
     "checkpoints_iterator",
@@ -158,8 +159,11 @@ def _counted(eval_ops: Any, eval_step: Any) -> tuple[Any, Any]:
         return ops, identity(eval_step)
 
 
-class _Evaluating:
-    """What is done with each checkpoint."""
+class PreparedEvaluation:
+    """An evaluation whose nodes are made: it runs in a session of its own, as often as it is asked for.
+
+    scaffold: of its sessions; None for a default one.
+    """
 
     def __init__(
         self,
@@ -172,7 +176,7 @@ class _Evaluating:
         hooks: Sequence[Any] | None,
         config: pb.ConfigProto | None,
     ) -> None:
-        self._master, self._scaffold, self._config = master, scaffold, config
+        self._master, self.scaffold, self._config = master, scaffold, config
         self._feed_dict = feed_dict
         self._final = FinalOpsHook(final_ops, final_ops_feed_dict)
         self._hooks = [*(hooks or ()), self._final]
@@ -184,10 +188,10 @@ class _Evaluating:
                 if isinstance(hook, StopAfterNEvalsHook):
                     hook._set_evals_completed_tensor(completed)
 
-    def evaluate(self, checkpoint_path: str | None) -> Any:
-        """Run the evaluation; gives the values of the final ops."""
+    def evaluate(self, checkpoint_path: str | None, scaffold: Scaffold | None = None) -> Any:
+        """Run the evaluation; gives the values of the final ops.  scaffold: another than the own one."""
         creator = ChiefSessionCreator(
-            scaffold=self._scaffold,
+            scaffold=scaffold or self.scaffold,
             checkpoint_filename_with_path=checkpoint_path,
             master=self._master,
             config=self._config,
@@ -211,7 +215,7 @@ def evaluate_once(
     config: pb.ConfigProto | None = None,
 ) -> Any:
     """Restore a checkpoint, run eval_ops until a hook or the end of an input stops it, and give final_ops' values."""
-    return _Evaluating(
+    return PreparedEvaluation(
         master, scaffold, eval_ops, feed_dict, final_ops, final_ops_feed_dict, hooks, config
     ).evaluate(checkpoint_path)
 
@@ -235,7 +239,7 @@ def evaluate_repeatedly(
 
     eval_interval_secs: between two.  It ends after max_number_of_evaluations, or `timeout` seconds without a new one.
     """
-    work = _Evaluating(
+    work = PreparedEvaluation(
         master, scaffold, eval_ops, feed_dict, final_ops, final_ops_feed_dict, hooks, config
     )
     values = None

@@ -19,6 +19,7 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph
 from headrace.ops.random.draws import set_random_seed
+from headrace.training.contrib.evaluation import PreparedEvaluation
 from headrace.training.estimator import calls, evaluating, exporting, training_loop, warm_start
 from headrace.training.estimator.modes import ModeKeys
 from headrace.training.estimator.run_config import RunConfig, TaskType
@@ -246,25 +247,34 @@ class Estimator:
         A model that was never trained is evaluated as it begins.  Results go to an event in `eval_dir(name)`, too.
         Raises ValueError, TypeError, and what steps raise.
         """
-        stopping = _eval_hooks(steps)
-        all_hooks = [*calls.checked_hooks(hooks), *stopping]
+        all_hooks = [*calls.checked_hooks(hooks), *evaluating.steps_hooks(steps)]
         path = checkpoint_path or self._latest_if_trained("evaluate")
         with Graph().as_default() as graph:
-            step = self._begin_graph(graph)
-            features, labels, input_hooks = calls.given_by_input_fn(
-                self._call_input_fn(input_fn, ModeKeys.EVAL)
-            )
-            spec = self._call_model_fn(features, labels, ModeKeys.EVAL, self.config)
-            if path is None and self._warm_start_settings is not None:
-                warm_start.apply(self._warm_start_settings)
-            results = evaluating.run_evaluation(
-                spec, self._config, path, [*input_hooks, *all_hooks], step, self._session_config
-            )
+            prepared = self._prepared_evaluation(graph, input_fn, all_hooks, path)
+            results: dict[str, Any] = prepared.evaluate(path)
         directory = self.eval_dir(name)
         evaluating.write_results(directory, results)
         if path is not None:
             evaluating.write_checkpoint_path(directory, path, results[evaluating.GLOBAL_STEP])
         return results
+
+    def _prepared_evaluation(
+        self,
+        graph: Graph,
+        input_fn: Callable[..., Any],
+        hooks: Sequence[SessionRunHook],
+        checkpoint_path: str | None,
+    ) -> PreparedEvaluation:
+        """The evaluation, built in the graph, which is the default one; without a checkpoint it begins warm."""
+        step = self._begin_graph(graph)
+        features, labels, input_hooks = calls.given_by_input_fn(
+            self._call_input_fn(input_fn, ModeKeys.EVAL)
+        )
+        spec = self._call_model_fn(features, labels, ModeKeys.EVAL, self.config)
+        if checkpoint_path is None and self._warm_start_settings is not None:
+            warm_start.apply(self._warm_start_settings)
+        every_hook = [*input_hooks, *hooks]
+        return evaluating.prepared(spec, self._config, every_hook, step, self._session_config)
 
     # -- prediction ---------------------------------------------------------------------------------
 
@@ -510,17 +520,6 @@ def _config_for(config: RunConfig | None, model_dir: Any) -> RunConfig:
         model_dir = tempfile.mkdtemp()
         log.warning("Using temporary folder as model directory: %s", model_dir)
     return config if config.model_dir == model_dir else config.replace(model_dir=model_dir)
-
-
-def _eval_hooks(steps: int | None) -> list[SessionRunHook]:
-    """What ends an evaluation after so many steps.  Raises ValueError."""
-    from headrace.training.contrib.evaluation import StopAfterNEvalsHook
-
-    if steps is None:
-        return []
-    if steps <= 0:
-        raise ValueError(f"Must specify steps > 0, given: {steps}")
-    return [StopAfterNEvalsHook(num_evals=steps)]
 
 
 def _steps(session: MonitoredSession, graph: Graph, fetches: Any) -> Iterator[Any]:

@@ -17,7 +17,11 @@ from headrace.codec import protos as pb
 from headrace.codec.tensors import make_tensor_proto
 from headrace.library.metrics.means import mean
 from headrace.ops.flow.identities import group
-from headrace.training.contrib.evaluation import evaluate_once, get_or_create_eval_step
+from headrace.training.contrib.evaluation import (
+    PreparedEvaluation,
+    StopAfterNEvalsHook,
+    get_or_create_eval_step,
+)
 from headrace.training.estimator.run_config import RunConfig
 from headrace.training.estimator.specs import EstimatorSpec
 from headrace.training.hooks.protocol import SessionRunHook
@@ -28,7 +32,8 @@ __all__ = [
     "GLOBAL_STEP",
     "LOSS",
     "metrics_with_loss",
-    "run_evaluation",
+    "prepared",
+    "steps_hooks",
     "write_checkpoint_path",
     "write_results",
 ]
@@ -49,17 +54,25 @@ def metrics_with_loss(spec: EstimatorSpec) -> dict[str, Any]:
     return {**spec.eval_metric_ops, LOSS: mean(spec.loss)}
 
 
-def run_evaluation(
+def steps_hooks(steps: int | None) -> list[SessionRunHook]:
+    """What ends an evaluation after so many steps.  Raises ValueError."""
+    if steps is None:
+        return []
+    if steps <= 0:
+        raise ValueError(f"Must specify steps > 0, given: {steps}")
+    return [StopAfterNEvalsHook(num_evals=steps)]
+
+
+def prepared(
     spec: EstimatorSpec,
     config: RunConfig,
-    checkpoint_path: str | None,
     hooks: Sequence[SessionRunHook],
     global_step: Any,
     session_config: Any,
-) -> dict[str, Any]:
-    """Values of all metrics, and the checkpoint's global step; a new model's without a checkpoint.
+) -> PreparedEvaluation:
+    """What gives the values of all metrics, and the global step of a checkpoint; of a new model without one.
 
-    The default graph is that of `spec`.  Raises ValueError (a metric called global_step), and what steps raise.
+    The default graph is that of `spec`.  Raises ValueError (a metric called global_step).
     """
     metrics = metrics_with_loss(spec)
     values: dict[str, Any] = {}
@@ -80,16 +93,16 @@ def run_evaluation(
         get_or_create_eval_step()
         both = group(scaffold.local_init_op, Scaffold.default_local_init_op())
         scaffold = Scaffold(local_init_op=both, copy_from_scaffold=scaffold)
-    found: dict[str, Any] = evaluate_once(
-        checkpoint_path,
+    return PreparedEvaluation(
         master=config.evaluation_master,
         scaffold=scaffold,
         eval_ops=group(*updates),
+        feed_dict=None,
         final_ops=values,
+        final_ops_feed_dict=None,
         hooks=[*hooks, *spec.evaluation_hooks],
         config=session_config,
     )
-    return found
 
 
 def write_results(directory: str, results: Mapping[str, Any]) -> None:

@@ -20,7 +20,6 @@ from headrace.training.estimator.evaluating import GLOBAL_STEP
 from headrace.training.estimator.train_specs import EvalSpec
 from headrace.training.hooks.checkpoints import CheckpointSaverListener
 from headrace.training.hooks.steps import SecondOrStepTimer
-from headrace.training.saver.checkpoint_management import checkpoint_exists
 
 __all__ = ["EvaluatingListener", "Evaluator", "evaluate_continuously"]
 
@@ -44,8 +43,8 @@ class Evaluator:
     def evaluate_and_export(self) -> bool:
         """Evaluate the last checkpoint, if there is one that was not evaluated; whether it was.
 
-        One that its writer removes meanwhile, because newer ones are there, was not.  Raises what is raised by
-        model_fn, by steps and by exporters.
+        One that its writer removes meanwhile, because newer ones are there, or writes once more, as a chief does that
+        came back, was not.  Raises what is raised by model_fn, by steps and by exporters.
         """
         path = self._estimator.latest_checkpoint()
         if path is None:
@@ -56,7 +55,7 @@ class Evaluator:
         if path == self._evaluated:
             log.info("No new checkpoint ready for evaluation.")
             return False
-        spec = self._spec
+        spec, written = self._spec, _written(path)
         try:
             metrics = self._estimator.evaluate(
                 spec.input_fn, spec.steps, list(spec.hooks), checkpoint_path=path, name=spec.name
@@ -64,10 +63,12 @@ class Evaluator:
             self.metrics = metrics
             self.exports = self._export(path, metrics, self.is_done())
         except (ValueError, OSError, errors.OpError) as error:
-            if checkpoint_exists(path):
+            if written is not None and _written(path) == written:
                 raise
             log.warning(
-                "%s was removed while it was evaluated: later ones will be. %s", path, error
+                "%s was removed or written again while it was evaluated: what is there then will be. %s",
+                path,
+                error,
             )
             return False
         self._evaluated = path
@@ -93,6 +94,17 @@ class Evaluator:
             )
             for exporter in self._spec.exporters
         ]
+
+
+def _written(path: str) -> tuple[int, int] | None:
+    """What tells a checkpoint from another one of that name; None if there is none."""
+    for index in (f"{path}.index", path):
+        try:
+            found = os.stat(index)
+        except FileNotFoundError:
+            continue
+        return found.st_ino, found.st_mtime_ns
+    return None
 
 
 class EvaluatingListener(CheckpointSaverListener):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from headrace.base import errors
+from headrace.base import errors, text
 from headrace.codec import protos as pb
 from headrace.serve.cluster import ClusterSpec, TFConfig, read
 
@@ -79,7 +79,7 @@ class RunConfig:
     _eval_distribute: None
     _device_fn: Callable[[Any], str] | None
     _protocol: str | None
-    _experimental_max_worker_delay_secs: float | None
+    _experimental_max_worker_delay_secs: int | None
     _session_creation_timeout_secs: float | None
     _checkpoint_save_graph_def: bool
     _experimental_distribute: None
@@ -102,7 +102,7 @@ class RunConfig:
         protocol: str | None = None,
         eval_distribute: Any = None,
         experimental_distribute: Any = None,
-        experimental_max_worker_delay_secs: float | None = None,
+        experimental_max_worker_delay_secs: int | None = None,
         session_creation_timeout_secs: float | None = 7200,
         checkpoint_save_graph_def: bool = True,
     ) -> None:
@@ -373,7 +373,7 @@ class RunConfig:
         return self._protocol
 
     @property
-    def experimental_max_worker_delay_secs(self) -> float | None:
+    def experimental_max_worker_delay_secs(self) -> int | None:
         """At most so many seconds does a worker wait before it begins; None: as TensorFlow."""
         return self._experimental_max_worker_delay_secs
 
@@ -396,6 +396,8 @@ def _check(name: str, value: Any) -> None:
         raise errors.UnimplementedError(None, None, f"{name} is not offered: {_STRATEGIES}")
     if name == "model_dir" and not value:
         raise ValueError("model_dir should be non-empty.")
+    if name == "experimental_max_worker_delay_secs" and not _is_integer(value):
+        raise ValueError("experimental_max_worker_delay_secs must be an integer if set.")
     if name == "tf_random_seed" and not _is_integer(value):
         raise ValueError("tf_random_seed must be integer.")
     if name in _AT_LEAST_0 and value < 0:
@@ -433,6 +435,7 @@ def _takes_an_op(function: Any) -> bool:
 
 def _model_dir(said: TFConfig, given: str | None) -> str | None:
     """The argument, or what TF_CONFIG says.  Raises ValueError."""
+    given = None if given is None else text.path_to_str(given)
     if said.model_dir is None:
         return given
     if not said.model_dir:

@@ -184,7 +184,8 @@ def warm_start(
     """Have initializers of variables restore them from a checkpoint.
 
     vars_to_warm_start: a regular expression, of trainable variables; a list of them, of all global ones; or a list of
-    variables.  var_name_to_vocab_info: of matrices whose rows or columns stand for words.
+    variables; None for the trainable ones in var_name_to_vocab_info alone.  var_name_to_vocab_info: of matrices whose
+    rows or columns stand for words.
     var_name_to_prev_var_name: names in the checkpoint, where they are others.
     Raises ValueError (names, shapes), TypeError, NotFoundError, DataLossError.
     """
@@ -198,6 +199,8 @@ def warm_start(
         there = previous.get(name, name)
         if name in vocabularies:
             _init_by_words(parts, path, there, vocabularies[name])
+            continue
+        if not vars_to_warm_start:
             continue
         if there not in shapes:
             raise ValueError(
@@ -265,14 +268,11 @@ def _init_by_words(parts: Sequence[Variable], path: str, there: str, info: Vocab
 
 def _wanted(given: Any) -> list[Any]:
     graph = scopes.get_default_graph()
-    if not given:  # an empty pattern, too, is none
-        return []
-    if isinstance(given, str):
+    if given is None or isinstance(given, str):
         return graph.get_collection(GraphKeys.TRAINABLE_VARIABLES, scope=given)
     if not isinstance(given, (list, tuple)):
         raise ValueError(
-            "If `vars_to_warm_start` is a list, it must be all `Variable` or all `str`.  Given types are "
-            f"{type(given).__name__}"
+            f"`vars_to_warm_start must be a `list` or `str`.  Given type is {type(given)}"
         )
     if all(isinstance(each, str) for each in given):
         found: list[Any] = []

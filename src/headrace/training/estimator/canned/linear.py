@@ -44,7 +44,7 @@ def _model_fn(
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         values = tuple(checked_dict(features).values())
-        chosen = optimizer_of(optimizer, linear_learning_rate(columns, 0.2))
+        chosen = optimizer_of(optimizer or "Ftrl", linear_learning_rate(columns, 0.2))
         cut = partitioner or partitioner_for(config, LARGE_SLICE)
         with variable_scope("linear", values=values, partitioner=cut):
             build = linear_logit_fn_builder(head.logits_dimension, columns, sparse_combiner)

@@ -128,8 +128,13 @@ def call_logit_fn(
     if "features" not in names:
         raise ValueError("logit_fn must include features argument.")
     logits = logit_fn(**{name: value for name, value in known.items() if name in names})
-    if not isinstance(logits, (Tensor, dict)):
+    if not all(isinstance(each, Tensor) for each in _values(logits)):
         raise ValueError(
-            f"logit_fn should return a Tensor or a dictionary of Tensors. logit_fn: {logit_fn}"
+            "logit_fn should return a Tensor or a dictionary mapping strings to Tensors. logit_fn returned: "
+            f"{logits}. It is {logit_fn}"
         )
     return logits
+
+
+def _values(logits: Any) -> Iterable[Any]:
+    return logits.values() if isinstance(logits, dict) else [logits]

@@ -40,7 +40,7 @@ __all__ = ["BinaryClassHead", "checked_thresholds", "threshold_metrics", "update
 
 def checked_thresholds(thresholds: Sequence[float] | None) -> tuple[float, ...]:
     """Raises ValueError: one that is not between 0 and 1."""
-    found = tuple(thresholds or ())
+    found = tuple(dict.fromkeys(thresholds or ()))
     for each in found:
         if not 0 < each < 1:
             raise ValueError(f"thresholds not in (0, 1): {found}. Given: {each}")

@@ -31,7 +31,16 @@ from headrace.training.estimator.specs import EstimatorSpec
 from headrace.training.global_step import get_global_step
 from headrace.training.saved_model.constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
-__all__ = ["CLASSIFY", "DEFAULT", "PREDICT", "REGRESS", "Head", "OneHead", "chosen"]
+__all__ = [
+    "CLASSIFY",
+    "DEFAULT",
+    "PREDICT",
+    "REGRESS",
+    "Head",
+    "OneHead",
+    "chosen",
+    "regularization",
+]
 
 DEFAULT: Final = DEFAULT_SERVING_SIGNATURE_DEF_KEY
 CLASSIFY: Final = "classification"
@@ -85,12 +94,12 @@ class Head(abc.ABC):
     @abc.abstractmethod
     def update_metrics(
         self,
-        eval_metrics: Mapping[str, HeadMetric],
+        eval_metrics: dict[str, HeadMetric],
         features: Any,
         logits: Any,
         labels: Any,
         regularization_losses: Sequence[Any] | None = None,
-    ) -> Mapping[str, HeadMetric]:
+    ) -> dict[str, HeadMetric]:
         """`eval_metrics`, to which a batch is added.  Raises ValueError."""
 
     def create_estimator_spec(
@@ -118,7 +127,7 @@ class Head(abc.ABC):
                     mode, predictions=predictions, export_outputs=self._export_outputs(predictions)
                 )
             losses = self._losses(labels, logits, features, mode, regularization_losses)
-            loss = losses["loss"]
+            loss = dict(losses)["loss"]
             if mode == ModeKeys.EVAL:
                 metrics = self.update_metrics(
                     self.metrics(regularization_losses),
@@ -133,7 +142,7 @@ class Head(abc.ABC):
                 )
             train_op = _train_op(loss, optimizer, trainable_variables, train_op_fn, update_ops)
         with name_scope(""):
-            for key, value in losses.items():
+            for key, value in losses:
                 scalar(self._key(key), value)
         return EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=train_op)
 
@@ -151,10 +160,10 @@ class Head(abc.ABC):
         features: Any,
         mode: str,
         regularization_losses: Sequence[Any] | None,
-    ) -> dict[str, Tensor]:
-        """What is reported of a batch, and of it "loss", which is minimized."""
-        found = {"loss": self.loss(labels, logits, features, mode, regularization_losses)}
-        return {**found, **_regularization(regularization_losses)}
+    ) -> list[tuple[str, Tensor]]:
+        """What is reported of a batch, by name, and of it "loss", which is minimized."""
+        found = self.loss(labels, logits, features, mode, regularization_losses)
+        return [("loss", found), *regularization(regularization_losses).items()]
 
     def _export_outputs(self, predictions: Mapping[Any, Tensor]) -> dict[str, ExportOutput]:
         """What is exported; of a head that says nothing else, the predictions."""
@@ -162,7 +171,8 @@ class Head(abc.ABC):
         return {DEFAULT: output, PREDICT: output}
 
 
-def _regularization(losses: Sequence[Any] | None) -> dict[str, Tensor]:
+def regularization(losses: Sequence[Any] | None) -> dict[str, Tensor]:
+    """The sum of regularization losses by its name, if there are any."""
     return {"regularization_loss": add_n(list(losses))} if losses else {}
 
 
@@ -184,6 +194,8 @@ def _train_op(
         made = train_op_fn(loss)
     else:
         raise ValueError("train_op_fn and optimizer cannot both be None.")
+    if update_ops is not None and not isinstance(update_ops, (list, tuple)):
+        raise ValueError(f"update_ops should be a list or a tuple. Given type: {type(update_ops)}.")
     if update_ops is None:
         update_ops = get_default_graph().get_collection(GraphKeys.UPDATE_OPS)
     return group(made, *update_ops) if update_ops else made
@@ -259,7 +271,7 @@ class OneHead(Head):
             loss, losses, weights = self._weighted(
                 self._processed(labels, logits), logits, features
             )
-            more = _regularization(regularization_losses)
+            more = regularization(regularization_losses)
             return add_n([loss, *more.values()]) if more else loss, losses, weights
 
     def loss(
@@ -280,13 +292,13 @@ class OneHead(Head):
         features: Any,
         mode: str,
         regularization_losses: Sequence[Any] | None,
-    ) -> dict[str, Tensor]:
+    ) -> list[tuple[str, Tensor]]:
         found, losses, weights = self._of_batch(labels, logits, features, regularization_losses)
-        reported = {"loss": found}
+        reported = [("loss", found)]
         if self._loss_reduction == Reduction.SUM and mode == ModeKeys.TRAIN:
             mean = compute_weighted_loss(losses, weights, None, None, Reduction.MEAN)
-            reported["average_loss"] = mean
-        return {**reported, **_regularization(regularization_losses)}
+            reported.append(("average_loss", mean))
+        return [*reported, *regularization(regularization_losses).items()]
 
     def _own_metrics(self) -> list[HeadMetric]:
         """The metrics that the head adds to the mean of its losses."""
@@ -307,12 +319,12 @@ class OneHead(Head):
 
     def update_metrics(
         self,
-        eval_metrics: Mapping[str, HeadMetric],
+        eval_metrics: dict[str, HeadMetric],
         features: Any,
         logits: Any,
         labels: Any,
         regularization_losses: Sequence[Any] | None = None,
-    ) -> Mapping[str, HeadMetric]:
+    ) -> dict[str, HeadMetric]:
         """See `Head`."""
         logits = checked_logits(logits, self._logits_dimension)
         labels = self._processed(labels, logits)
@@ -321,7 +333,7 @@ class OneHead(Head):
         weights = None if self._weight_column is None else given
         eval_metrics[self._key("average_loss")].update_state(losses, weights)
         self._updates(eval_metrics, labels, logits, weights)
-        for key, value in _regularization(regularization_losses).items():
+        for key, value in regularization(regularization_losses).items():
             eval_metrics[self._key(key)].update_state(value)
         return eval_metrics
 

@@ -6,16 +6,18 @@ Source: TF 1.15 behaviour; names of metrics and signatures checked against the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
 from headrace.ops.math.sums import add_n
-from headrace.training.estimator.export_outputs import ExportOutput, PredictOutput
-from headrace.training.estimator.heads.head import DEFAULT, PREDICT, Head
+from headrace.training.estimator.export_outputs import ExportOutput, PredictOutput, with_default
+from headrace.training.estimator.heads.head import DEFAULT, PREDICT, Head, regularization
 from headrace.training.estimator.heads.streams import HeadMetric, mean_of
+from headrace.training.estimator.modes import ModeKeys
+from headrace.training.estimator.specs import EstimatorSpec
 
 __all__ = ["MultiHead"]
 
@@ -24,6 +26,8 @@ class MultiHead(Head):
     """Heads with names, whose losses are added; labels and logits are dicts by those names.
 
     Logits may also be one tensor [batch, …, sum of their dimensions], which is split in their order.
+    Heads of one name share labels and logits, of one tensor the last one's part.  What they predict, measure and export
+    under one name is the last one's; the metric of their losses has the first one's alone.
     """
 
     def __init__(self, heads: Sequence[Any], head_weights: Sequence[float] | None = None) -> None:
@@ -35,16 +39,8 @@ class MultiHead(Head):
                 f"heads and head_weights must have the same size. Given len(heads): {len(heads)}. "
                 f"Given len(head_weights): {len(head_weights)}."
             )
-        names = [head.name for head in heads]
-        if not all(names):
+        if any(head.name is None for head in heads):
             raise ValueError(f"All given heads must have name specified. Given: {heads}")
-        if len(set(names)) != len(names):
-            raise ValueError(f"All given heads must have names of their own. Given: {names}")
-        if len({head.loss_reduction for head in heads}) != 1:
-            raise ValueError(
-                "The loss_reduction must be the same for different heads. Given: "
-                f"{[head.loss_reduction for head in heads]}"
-            )
         self._heads = tuple(heads)
         self._weights = tuple(head_weights or ())
 
@@ -60,12 +56,19 @@ class MultiHead(Head):
 
     @property
     def loss_reduction(self) -> str:
-        """The heads'."""
-        reduction: str = self._heads[0].loss_reduction
-        return reduction
+        """The heads'.  Raises ValueError: they differ, with which there is no training."""
+        found: list[str] = [head.loss_reduction for head in self._heads]
+        if len(set(found)) != 1:
+            raise ValueError(
+                f"The loss_reduction must be the same for different heads. Given: {found}"
+            )
+        return found[0]
 
     def _key(self, key: str) -> str:
         return key
+
+    def _regularization_key(self) -> str:
+        return super()._key("regularization_loss")
 
     def _split(self, logits: Any) -> dict[str, Any]:
         """Logits by name of the head.  Raises ValueError: some are missing, or a dimension is another."""
@@ -94,19 +97,24 @@ class MultiHead(Head):
             raise ValueError(f"{what} has missing values for head(s): {missing}")
         return {head.name: given[head.name] for head in self._heads}
 
-    def _of_heads(self, labels: Any, logits: Any, features: Any, mode: Any) -> dict[str, Tensor]:
-        """The loss of each head by its name."""
-        by_label, by_logit = self._of_each("labels", labels), self._split(logits)
-        return {
-            head.name: head.loss(by_label[head.name], by_logit[head.name], features, mode)
+    def _of_heads(self, labels: Any, logits: Any, features: Any, mode: Any) -> list[Tensor]:
+        """The loss of each head."""
+        by_label, by_logit = self._labels(labels), self._split(logits)
+        return [
+            head.loss(by_label[head.name], by_logit[head.name], features, mode)
             for head in self._heads
-        }
+        ]
 
-    def _merged(self, losses: Mapping[str, Tensor], more: Sequence[Any] | None) -> Tensor:
-        found = list(losses.values())
+    def _labels(self, labels: Any) -> dict[str, Any]:
+        """By name of the head; none are given where there are none, of which heads complain.  Raises ValueError."""
+        if labels is None:
+            return {head.name: None for head in self._heads}
+        return self._of_each("labels", labels)
+
+    def _merged(self, losses: Sequence[Tensor], more: Sequence[Any] | None) -> Tensor:
         if self._weights:
-            found = [loss * weight for loss, weight in zip(found, self._weights, strict=True)]
-        total: Tensor = add_n([*found, *(more or ())])
+            losses = [loss * weight for loss, weight in zip(losses, self._weights, strict=True)]
+        total: Tensor = add_n([*losses, *(more or ())])
         return total
 
     def loss(
@@ -127,13 +135,24 @@ class MultiHead(Head):
         features: Any,
         mode: str,
         regularization_losses: Sequence[Any] | None,
-    ) -> dict[str, Tensor]:
-        each = self._of_heads(labels, logits, features, mode)
-        found = {f"loss/{name}": loss for name, loss in each.items()}
-        found["loss"] = self._merged(each, regularization_losses)
-        if regularization_losses:
-            found["regularization_loss"] = add_n(list(regularization_losses))
-        return found
+    ) -> list[tuple[str, Tensor]]:
+        if mode == ModeKeys.TRAIN:
+            _ = self.loss_reduction
+        by_label, by_logit = self._labels(labels), self._split(logits)
+        reports = [
+            head._losses(by_label[head.name], by_logit[head.name], features, mode, None)
+            for head in self._heads
+        ]
+        found = [dict(report)["loss"] for report in reports]
+        return [
+            *(
+                (head._key(key), value)
+                for head, report in zip(self._heads, reports, strict=True)
+                for key, value in report
+            ),
+            ("loss", self._merged(found, regularization_losses)),
+            *regularization(regularization_losses).items(),
+        ]
 
     def predictions(self, logits: Any, keys: Sequence[Any] | None = None) -> dict[Any, Tensor]:
         """What each head predicts, by (name of the head, key).  Raises ValueError."""
@@ -152,45 +171,82 @@ class MultiHead(Head):
         return found if keys is None else {key: found[key] for key in keys}
 
     def metrics(self, regularization_losses: Sequence[Any] | None = None) -> dict[str, HeadMetric]:
-        """See `Head`."""
+        """See `Head`: of the losses.  Those of the heads come with `update_metrics`."""
         own = [mean_of(f"loss/{head.name}") for head in self._heads]
         if regularization_losses:
-            own.append(mean_of(f"regularization_loss/{self.name}"))
-        found = {metric.name: metric for metric in own}
-        for head in self._heads:
-            found.update(head.metrics())
-        return found
+            own.append(mean_of(self._regularization_key()))
+        return {metric.name: metric for metric in own}
 
     def update_metrics(
         self,
-        eval_metrics: Mapping[str, HeadMetric],
+        eval_metrics: dict[str, HeadMetric],
         features: Any,
         logits: Any,
         labels: Any,
         regularization_losses: Sequence[Any] | None = None,
-    ) -> Mapping[str, HeadMetric]:
-        """See `Head`."""
-        by_logit, by_label = self._split(logits), self._of_each("labels", labels)
-        for name, loss in self._of_heads(labels, logits, features, None).items():
-            eval_metrics[f"loss/{name}"].update_state(loss)
+    ) -> dict[str, HeadMetric]:
+        """See `Head`; to `eval_metrics` those of the heads are added."""
+        by_logit, by_label = self._split(logits), self._labels(labels)
+        given = set()
+        for head in self._heads:
+            if head.name not in given:
+                loss = head.loss(by_label[head.name], by_logit[head.name], features)
+                eval_metrics[f"loss/{head.name}"].update_state(loss)
+                given.add(head.name)
+            eval_metrics.update(
+                head.update_metrics(
+                    head.metrics(), features, by_logit[head.name], by_label[head.name]
+                )
+            )
         if regularization_losses:
             total = add_n(list(regularization_losses))
-            eval_metrics[f"regularization_loss/{self.name}"].update_state(total)
-        for head in self._heads:
-            head.update_metrics(eval_metrics, features, by_logit[head.name], by_label[head.name])
+            eval_metrics[self._regularization_key()].update_state(total)
         return eval_metrics
 
-    def _export_outputs(self, predictions: Mapping[Any, Tensor]) -> dict[str, ExportOutput]:
-        """The first head's output is the default; NAME and NAME/KIND are the heads', predict has all predictions."""
-        found: dict[str, ExportOutput] = {}
-        for head in self._heads:
-            own = {key: value for (name, key), value in predictions.items() if name == head.name}
-            with name_scope(head.name):
-                outputs = head._export_outputs(own)
-            for kind, output in outputs.items():
-                if kind == DEFAULT:
-                    found.setdefault(DEFAULT, output)
-                    found[head.name] = output
-                else:
-                    found[f"{head.name}/{kind}"] = output
-        return {**found, PREDICT: PredictOutput(dict(predictions))}
+    def create_estimator_spec(
+        self,
+        features: Any,
+        mode: str,
+        logits: Any,
+        labels: Any = None,
+        optimizer: Any = None,
+        trainable_variables: Sequence[Any] | None = None,
+        train_op_fn: Callable[[Any], Any] | None = None,
+        update_ops: Sequence[Any] | None = None,
+        regularization_losses: Sequence[Any] | None = None,
+    ) -> EstimatorSpec:
+        """See `Head`.  In PREDICT, the first head's output is the default; the heads' are NAME and NAME/KIND."""
+        if mode == ModeKeys.PREDICT:
+            with name_scope(self.name, "head"):
+                return self._predicting_spec(features, logits)
+        return super().create_estimator_spec(
+            features,
+            mode,
+            logits,
+            labels,
+            optimizer,
+            trainable_variables,
+            train_op_fn,
+            update_ops,
+            regularization_losses,
+        )
+
+    def _predicting_spec(self, features: Any, logits: Any) -> EstimatorSpec:
+        by_logit = self._split(logits)
+        specs = [
+            (head.name, head.create_estimator_spec(features, ModeKeys.PREDICT, by_logit[head.name]))
+            for head in self._heads
+        ]
+        found: dict[str, ExportOutput] = {
+            DEFAULT: with_default(specs[0][1].export_outputs)[DEFAULT]
+        }
+        predictions: dict[Any, Tensor] = {}
+        merged: dict[str, Tensor] = {}
+        for name, spec in specs:
+            predictions.update({(name, key): value for key, value in spec.predictions.items()})
+            for kind, output in spec.export_outputs.items():
+                found[name if kind == DEFAULT else f"{name}/{kind}"] = output
+                if kind == PREDICT and isinstance(output, PredictOutput):
+                    merged.update({f"{name}/{key}": each for key, each in output.outputs.items()})
+        found[PREDICT] = PredictOutput(merged)
+        return EstimatorSpec(ModeKeys.PREDICT, predictions=predictions, export_outputs=found)

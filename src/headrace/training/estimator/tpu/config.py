@@ -61,17 +61,24 @@ class TPUConfig(_TPUFields):
         experimental_allow_per_host_v2_parallel_get_next: bool = False,
         experimental_feed_hook: Any = None,
     ) -> TPUConfig:
-        """iterations_per_loop: a number of steps, or a time as "60m".  Raises ValueError."""
+        """iterations_per_loop: a number of steps, or a time as "60m".  Raises ValueError, TypeError."""
         if not _is_duration(iterations_per_loop):
             raise ValueError(
                 "Invalid TPUConfig `iterations_per_loop` value. Value must be positive integer value or time-based "
                 f"value `<N><s|m|h>`, as `3600s`, `60m`, `1h`; got {iterations_per_loop!r}"
             )
+        if num_shards is not None and not isinstance(num_shards, int):
+            raise TypeError(f"TPUConfig num_shards must be int, got {type(num_shards)}")
         if num_shards is not None and num_shards < 1:
             raise ValueError(f"TPUConfig num_shards must be positive, got {num_shards}")
         if num_cores_per_replica is not None and num_cores_per_replica not in _REPLICAS:
             raise ValueError(
                 f"num_cores_per_replica must be {', '.join(map(str, _REPLICAS))}; got {num_cores_per_replica}"
+            )
+        evaluated = eval_training_input_configuration
+        if evaluated not in (InputPipelineConfig.PER_HOST_V1, InputPipelineConfig.SLICED):
+            raise ValueError(
+                f"eval_training_input_configuration must be PER_HOST_V1 or SLICED; got {evaluated}"
             )
         if initial_infeed_sleep_secs is not None and initial_infeed_sleep_secs < 1:
             raise ValueError(
@@ -82,6 +89,8 @@ class TPUConfig(_TPUFields):
             per_host = InputPipelineConfig.PER_HOST_V1
         elif per_host is False:
             per_host = InputPipelineConfig.PER_SHARD_V1
+        if input_partition_dims is not None:
+            _check_partition(input_partition_dims, per_host, num_cores_per_replica)
         return super().__new__(
             cls,
             iterations_per_loop,
@@ -96,6 +105,16 @@ class TPUConfig(_TPUFields):
             experimental_allow_per_host_v2_parallel_get_next,
             experimental_feed_hook,
         )
+
+
+def _check_partition(dims: Any, per_host: int, num_cores_per_replica: int | None) -> None:
+    """Raises ValueError: inputs that cannot be cut."""
+    if len(dims) not in (1, 2):
+        raise ValueError("input_partition_dims must be a list/tuple with one or two elements.")
+    if per_host != InputPipelineConfig.PER_HOST_V2:
+        raise ValueError("input_partition_dims is only supported in PER_HOST_V2 mode.")
+    if num_cores_per_replica is None:
+        raise ValueError("input_partition_dims requires setting num_cores_per_replica.")
 
 
 def _is_duration(value: Any) -> bool:

@@ -65,6 +65,10 @@ class TPUEstimator(Estimator):
                 raise ValueError(
                     f"{list(_RESERVED)} are reserved keys but existed in params {params}."
                 )
+        if export_saved_model_api_version not in (1, 2):
+            raise ValueError(
+                f"export_saved_model_api_version should be 1 or 2; got {export_saved_model_api_version}."
+            )
         if use_tpu:
             raise errors.unimplemented(
                 "TPUEstimator(use_tpu=True) is not offered: there are no TPUs here. Give it use_tpu=False, with which "
