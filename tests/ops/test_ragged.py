@@ -99,6 +99,89 @@ def test_rows_are_gathered_and_ranges_are_rows() -> None:
         assert lists(doubled) == [[[11], [12, 13]], [], [[14, 15, 16]]]
 
 
+def _sum(x: Any, y: Any) -> Any:
+    """Of nested lists, of which the one is as deep as the other, and rows of one element are repeated."""
+    if not isinstance(x, list):
+        return x + y
+    many = max(len(x), len(y)) if len(x) and len(y) else 0
+    x, y = (each * many if len(each) == 1 else each for each in (x, y))
+    return [_sum(a, b) for a, b in zip(x, y, strict=True)]
+
+
+ROWS = [[1, 2, 3], [], [4, 5]]
+DEEP = [[[1, 2, 3], [], [4, 5]], [[6, 7, 8], [], [9, 10]]]
+UNLIKE: list[tuple[Any, Any, Any, Any]] = [
+    (tf.ragged.constant, DEEP, tf.ragged.constant, ROWS),
+    (tf.ragged.constant, DEEP, tf.constant, [[100], [200], [300]]),
+    (tf.ragged.constant, DEEP, tf.constant, [[[100]], [[200]]]),
+    (tf.ragged.constant, ROWS, tf.constant, [[[100]], [[200]]]),
+    (tf.ragged.constant, ROWS, tf.RaggedTensor.from_tensor, [[10], [20], [30]]),
+    (tf.ragged.constant, DEEP, tf.RaggedTensor.from_tensor, [[10], [20], [30]]),
+    (tf.ragged.constant, [ROWS], tf.ragged.constant, DEEP),
+    (tf.ragged.constant, [[7, 8]], tf.constant, [[1], [2], [3]]),
+    (tf.ragged.constant, [], tf.ragged.constant, [[7, 8]]),
+]
+
+
+@pytest.mark.parametrize("fed", [False, True])
+@pytest.mark.parametrize(("first", "x", "second", "y"), UNLIKE)
+def test_what_has_fewer_dimensions_is_repeated(
+    first: Any, x: Any, second: Any, y: Any, fed: bool
+) -> None:
+    """Rows of several elements, too, that fit ragged ones of a higher rank: TensorFlow 2.21 loses some of these."""
+
+    def depth(given: Any) -> int:
+        return 1 + depth(given[0]) if isinstance(given, list) and given else 0
+
+    deepest = max(depth(x), depth(y))
+    if not x:
+        wanted: Any = []
+    else:
+        a, b = x, y
+        for _ in range(deepest - depth(x)):
+            a = [a]
+        for _ in range(deepest - depth(y)):
+            b = [b]
+        wanted = _sum(a, b)
+
+    def made(make: Any, given: Any) -> Any:
+        found = make(given) if given else tf.ragged.constant([], tf.int32, ragged_rank=1)
+        if not fed or not isinstance(found, tf.RaggedTensor):
+            return found
+        splits = [tf.placeholder_with_default(each, [None]) for each in found.nested_row_splits]
+        if found.uniform_row_length is not None:
+            return found
+        values = tf.placeholder_with_default(found.flat_values, [None])
+        return tf.RaggedTensor.from_nested_row_splits(values, splits, validate=False)
+
+    with tf.Graph().as_default():
+        assert lists(made(first, x) + made(second, y)) == wanted
+        assert lists(tf.add(made(second, y), made(first, x))) == wanted
+
+
+def test_rows_that_do_not_fit_are_refused() -> None:
+    with tf.Graph().as_default():
+        rows = tf.ragged.constant(ROWS)
+        for other in (tf.ragged.constant([[1], [2], [3]]), [[1, 2, 3]] * 3, [[1], [2]]):
+            with pytest.raises(
+                tf.errors.InvalidArgumentError,
+                match=r"Unable to broadcast: dimension size mismatch in dimension",
+            ):
+                rows + other
+        fed = tf.placeholder_with_default(np.array([0, 1, 2, 5], np.int64), [None])
+        told = tf.RaggedTensor.from_row_splits(rows.values, fed, validate=False)
+        made = rows + told
+        with pytest.raises(tf.errors.InvalidArgumentError, match="rows are not the same"):
+            lists(made)
+        with pytest.raises(
+            ValueError, match=r"mismatched row_splits dtypes.*with_row_splits_dtype"
+        ):
+            rows + rows.with_row_splits_dtype(tf.int32)
+        with pytest.raises(ValueError, match="unknown rank"):
+            rows + tf.placeholder(tf.int32)
+        assert lists(np.array([[1], [2], [3]], np.int32) * rows) == [[1, 2, 3], [], [12, 15]]
+
+
 def test_a_session_refuses_what_is_no_ragged_value() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         fed = tf.ragged.placeholder(tf.int32, 1)

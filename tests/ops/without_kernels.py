@@ -17,9 +17,6 @@ _GPU = "a kernel for GPUs alone, of NVIDIA's libraries"
 _OLD = "GraphDefs of versions below 1.0 have it; its successor is here"
 _DATA = "tf.data: not built yet"
 _EAGER = "eager execution and functions that are not inlined; graphs have no need of it"
-_QUANTIZED = (
-    "TensorFlow's kernels for CPUs end the process on any summand; without one they are here"
-)
 _TREES = "boosted trees and forests: no part of headrace"
 
 WITHOUT_KERNELS: dict[str, str] = {
@@ -40,7 +37,6 @@ WITHOUT_KERNELS: dict[str, str] = {
     "RandomCrop|TensorArray[A-Za-z]*(V2)?": _OLD,
     "SpaceToBatch|BatchToSpace|RefSelect|TileGrad|AudioSummary|CholeskyGrad": _OLD,
     "Conv3DBackprop(Input|Filter)|ParameterizedTruncatedNormal|ThreadUnsafeUnigramCandidateSampler": _OLD,
-    "QuantizedConv2DWithBias(Signed)?Sum.+": _QUANTIZED,
     "BoostedTrees.*|IsBoostedTrees.*|TensorForest.*": _TREES,
     "Sdca.*|KMC2.*|KmeansPlus.*|NearestNeighbors": "linear models by dual ascent and clustering: no part of headrace",
     "EagerPyFunc|FakeParam": _EAGER,

@@ -21,10 +21,11 @@ Call = Callable[..., Any]
 
 ONE: Final = "of one"
 TWO: Final = "of two"
+CHECK: Final = "a check of two"
 LIST: Final = "of a list"
 ELEMENTWISE: Final[dict[str, Callable[[Call, Sequence[Any], Mapping[str, Any]], Any]]] = {}
-"""How functions of one operand, two, and a list of them are applied to innermost values: of (function, arguments,
-keyword arguments); `ops.array.ragged_dispatch` fills it."""
+"""How functions of one operand, of two, checks of two and functions of a list are applied to innermost values: of
+(function, arguments, keyword arguments); `ops.array.ragged_dispatch` fills it."""
 
 TAKING_RAGGED: Final[set[str]] = set()
 """Names of the functions that have one of the decorators."""
@@ -35,6 +36,7 @@ class Ragged:
 
     _values: Any
     _row_splits: Any
+    _uniform: Any = None
 
     @property
     def values(self) -> Any:
@@ -45,6 +47,11 @@ class Ragged:
     def row_splits(self) -> Any:
         """Where each row begins, and where the last one ends, [rows + 1]."""
         return self._row_splits
+
+    @property
+    def uniform_row_length(self) -> Any:
+        """How long all rows are, if they are known to have one length: an int, or a tensor []; else None."""
+        return self._uniform
 
     @property
     def flat_values(self) -> Any:
@@ -131,6 +138,11 @@ def of_ragged(function: F) -> F:
 def of_two_ragged(function: F) -> F:
     """The first two arguments may be ragged, which broadcast as operators do."""
     return _or(function, functools.partial(_elementwise, TWO, function))
+
+
+def of_two_ragged_checked(function: F) -> F:
+    """The first two arguments may be ragged, and broadcast; what comes of it is no tensor."""
+    return _or(function, functools.partial(_elementwise, CHECK, function))
 
 
 def of_ragged_list(function: F) -> F:

@@ -163,6 +163,8 @@ class _Normalizing:
         """The axis, counted from the first one, and its size."""
         raw = self.values.raw_shape
         assert raw is not None
+        if rank < (4 if self.data_format == "NCHW" else 1):
+            raise ValueError(f"Inputs {self.values.name} has no channels: its shape is {raw}.")
         at = 1 if self.data_format == "NCHW" else rank - 1
         size = raw[at]
         if size is None:

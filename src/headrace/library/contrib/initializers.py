@@ -52,6 +52,10 @@ def variance_scaling_initializer(
             raise TypeError("Cannot create initializer for non-floating point type.")
         whole = shape if partition_info is None else partition_info.full_shape
         number = _fan([float(size) for size in whole], mode)
+        if not number:
+            raise ValueError(
+                f"Weights of shape {list(whole)} have no variance: sizes of kernels, inputs and outputs are above 0"
+            )
         if uniform:
             limit = math.sqrt(3.0 * factor / number)
             return random_uniform(shape, -limit, limit, dtype, seed=seed)

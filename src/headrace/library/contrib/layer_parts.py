@@ -180,7 +180,7 @@ def finished(
 ) -> Any:
     """With the activation applied, in the collections under the name of the scope."""
     if activation_fn is not None:
-        outputs = activation_fn(outputs)
+        outputs = _function("activation_fn", activation_fn)(outputs)
     return collect_named_outputs(outputs_collections, scope.name, outputs)
 
 
@@ -190,4 +190,15 @@ def normalized(
     normalizer_params: Mapping[str, Any] | None,
 ) -> Any:
     """What the normalizer makes of it, if there is one."""
-    return outputs if normalizer_fn is None else normalizer_fn(outputs, **(normalizer_params or {}))
+    if normalizer_fn is None:
+        return outputs
+    return _function("normalizer_fn", normalizer_fn)(outputs, **(normalizer_params or {}))
+
+
+def _function(name: str, given: Any) -> Callable[..., Any]:
+    if not callable(given):
+        raise TypeError(
+            f"{name} must be a function, as tf.nn.relu is one, or None, and is {given!r}"
+        )
+    function: Callable[..., Any] = given
+    return function

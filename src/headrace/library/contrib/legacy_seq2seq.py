@@ -15,8 +15,13 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.library.contrib.rnn_weights import depth_of, linear
 from headrace.library.contrib.rnn_wrappers import EmbeddingWrapper, OutputProjectionWrapper
-from headrace.library.contrib.sequence_losses import legacy_sequence_loss, sequence_loss_by_example
+from headrace.library.contrib.sequence_losses import (
+    check_steps,
+    legacy_sequence_loss,
+    sequence_loss_by_example,
+)
 from headrace.library.nn.embedding import embedding_lookup
+from headrace.library.rnn.cells import check_is_cell
 from headrace.library.rnn.loops import static_rnn
 from headrace.library.variables.variable_scope import (
     get_variable,
@@ -68,6 +73,8 @@ def rnn_decoder(
 
     loop_function(output, step): makes the next input of the last output, in the place of decoder_inputs but the first.
     """
+    if decoder_inputs is None:
+        raise TypeError("decoder_inputs must be a list of tensors, one for each step, and is None")
     state, outputs, last = initial_state, [], None
     with variable_scope(scope or "rnn_decoder"):
         for step, given in enumerate(decoder_inputs):
@@ -189,6 +196,7 @@ def embedding_rnn_seq2seq(
 
     feed_previous: see `embedding_rnn_decoder`; may be a boolean tensor.
     """
+    check_steps(encoder_inputs=encoder_inputs, decoder_inputs=decoder_inputs)
     with variable_scope(scope or "embedding_rnn_seq2seq") as current:
         kind = _kind_of(current, dtype)
         encoder = EmbeddingWrapper(copy.deepcopy(cell), num_encoder_symbols, embedding_size)
@@ -302,10 +310,16 @@ def attention_decoder(
     else it takes zeros.  Variables: AttnW_i, AttnV_i, kernel, bias, Attention_i/…, AttnOutputProjection/….
     Raises ValueError.
     """
-    inputs = list(decoder_inputs)
+    inputs = list(decoder_inputs or ())
     if not inputs:
         raise ValueError("Must provide at least 1 input to attention decoder.")
-    if num_heads < 1:
+    attention_states = convert(attention_states)
+    check_is_cell(cell, "cell")
+    if attention_states.shape.ndims != 3:
+        raise ValueError(
+            f"attention_states are [batch, length, size], and have shape {attention_states.shape}"
+        )
+    if not isinstance(num_heads, int) or num_heads < 1:
         raise ValueError("With less than 1 heads, use a non-attention decoder.")
     if attention_states.shape[2].value is None:
         raise ValueError(f"Shape[2] of attention_states must be known: {attention_states.shape}")
@@ -387,6 +401,7 @@ def embedding_attention_seq2seq(
     initial_state_attention: bool = False,
 ) -> Decoded:
     """`embedding_rnn_seq2seq` whose decoder attends to the encoder's outputs."""
+    check_steps(encoder_inputs=encoder_inputs, decoder_inputs=decoder_inputs)
     with variable_scope(scope or "embedding_attention_seq2seq", dtype=dtype) as current:
         kind = current.dtype
         encoder = EmbeddingWrapper(copy.deepcopy(cell), num_encoder_symbols, embedding_size)
@@ -469,6 +484,8 @@ def model_with_buckets(
 
     per_example_loss: losses are [batch], else scalars.  Raises ValueError.
     """
+    check_steps(encoder_inputs=encoder_inputs, decoder_inputs=decoder_inputs)
+    check_steps(targets=targets, weights=weights, buckets=buckets)
     for given, at, what in (
         (encoder_inputs, 0, "encoder_inputs"),
         (targets, 1, "targets"),

@@ -7,6 +7,7 @@ Source: behaviour of TF 1.15 (contrib/rnn/python/ops/{core_rnn_cell,rnn_cell}.py
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 from headrace.base import nest
@@ -96,7 +97,7 @@ class OutputProjectionWrapper(_Around):
     ) -> None:
         """activation: of what is projected.  Raises ValueError, TypeError."""
         super().__init__(cell, reuse)
-        if output_size < 1:
+        if not isinstance(output_size, (int, numbers.Integral)) or output_size < 1:
             raise ValueError(f"Parameter output_size must be > 0: {output_size}.")
         self._output_size, self._activation = output_size, activation
 
@@ -125,7 +126,8 @@ class EmbeddingWrapper(_Around):
     ) -> None:
         """initializer: the scope's by default, else even between ±sqrt(3).  Raises ValueError, TypeError."""
         super().__init__(cell, reuse)
-        if embedding_classes <= 0 or embedding_size <= 0:
+        sizes = (embedding_classes, embedding_size)
+        if not all(isinstance(size, (int, numbers.Integral)) and size > 0 for size in sizes):
             raise ValueError(
                 f"Both embedding_classes and embedding_size must be > 0: {embedding_classes}, {embedding_size}."
             )
@@ -204,7 +206,7 @@ class AttentionCellWrapper(RNNCell):
                 "Cell returns tuple of states, but the flag state_is_tuple is not set. "
                 f"State size is: {cell.state_size}"
             )
-        if attn_length <= 0:
+        if not isinstance(attn_length, (int, numbers.Integral)) or attn_length <= 0:
             raise ValueError(f"attn_length should be greater than zero, got {attn_length}")
         self._cell, self._state_is_tuple = cell, state_is_tuple
         self._length, self._input_size = attn_length, input_size

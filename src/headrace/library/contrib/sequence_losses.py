@@ -77,6 +77,13 @@ def _cross_entropy(logits: Any, labels: Any, function: LossFunction | None) -> A
     return (function or sparse_softmax_cross_entropy_with_logits)(labels=labels, logits=logits)
 
 
+def check_steps(**given: Any) -> None:
+    """Raises TypeError unless each is a list, of a tensor a step."""
+    for name, each in given.items():
+        if not isinstance(each, (list, tuple)):
+            raise TypeError(f"{name} must be a list of tensors, one for each step, and is {each!r}")
+
+
 def sequence_loss_by_example(
     logits: Sequence[Any],
     targets: Sequence[Any],
@@ -89,6 +96,7 @@ def sequence_loss_by_example(
 
     logits: [batch, classes] a step; targets, weights: [batch] a step.  Raises ValueError.
     """
+    check_steps(logits=logits, targets=targets, weights=weights)
     if len(targets) != len(logits) or len(weights) != len(logits):
         raise ValueError(
             "Lengths of logits, weights, and targets must be the same "
@@ -119,6 +127,7 @@ def legacy_sequence_loss(
 
     Raises ValueError.
     """
+    check_steps(logits=logits, targets=targets, weights=weights)
     with name_scope(name, "sequence_loss", [*logits, *targets, *weights]):
         total = reduce_sum(
             sequence_loss_by_example(

@@ -76,6 +76,8 @@ def dropout(
     """
     with layer_scope(scope, "Dropout", [inputs], None) as inner:
         values = convert(inputs)
+        if not isinstance(keep_prob, (int, float)) and not hasattr(keep_prob, "dtype"):
+            raise ValueError(f"keep_prob must be a number or a tensor, and is {keep_prob!r}")
         rate = 1 - keep_prob
         if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
             raise ValueError(
@@ -117,7 +119,15 @@ def maxout(inputs: Any, num_units: int, axis: int = -1, scope: Any = None) -> An
     with variable_scope(scope, "MaxOut", [inputs]):
         values = convert(inputs)
         sizes: list[Any] = values.shape.as_list()
+        if not isinstance(axis, int) or not -len(sizes) <= axis < len(sizes):
+            raise ValueError(
+                f"axis {axis} of maxout is none of the {len(sizes)} dimensions of its inputs"
+            )
         features = sizes[axis]
+        if features is None or not isinstance(num_units, int) or num_units < 1:
+            raise ValueError(
+                f"maxout takes a known number of features and num_units above 0, not {features} and {num_units}"
+            )
         if features % num_units:
             raise ValueError(
                 f"number of features({features}) is not a multiple of num_units({num_units})"
@@ -159,6 +169,8 @@ def spatial_softmax(
     with variable_scope(name, "spatial_softmax"):
         features = convert(features)
         raw, dynamic = features.raw_shape, shape_of(features)
+        if raw is None or len(raw) != 4:
+            raise ValueError(f"`spatial_softmax` takes four dimensions, not {features.shape}")
         height_at, channels_at = (1, 3) if data_format == "NHWC" else (2, 1)
         height, width = dynamic[height_at], dynamic[height_at + 1]
         channels = raw[channels_at]
@@ -230,6 +242,8 @@ def sequence_to_images(
             raise ValueError("Input has invalid rank. Supported rank is 3.")
         width: Any
         width, rows, depth = values.raw_shape or (None,) * 3
+        if not isinstance(height, int) or height < 1:
+            raise ValueError(f"height of the images must be a number above 0, and is {height!r}")
         batch = -1 if rows is None else rows // height
         if width is None:
             width = shape_of(values)[0]

@@ -48,14 +48,14 @@ def _kept(summary: Any) -> Any:
 
 def summarize_tensor(tensor: Any, tag: str | None = None) -> Any:
     """A scalar summary of a scalar, a histogram of anything else.  tag: the tensor's name and ``_summary`` if None."""
-    tag = tag or f"{tensor.op.name}_summary"
+    tag = tag or f"{_checked(tensor).op.name}_summary"
     make_one = scalar if tensor.get_shape().ndims == 0 else histogram
     return make_one(tag, tensor)
 
 
 def summarize_activation(op: Any) -> Any:
     """A histogram of an activation; of relu and relu6 also how many are where they are cut."""
-    name = op.op.name
+    name = _checked(op).op.name
     if op.op.type in ("Relu", "Softplus", "Relu6"):
         below = less(op.op.inputs[0], _like(op, 0.0))
         scalar(f"{name}/zeros", reduce_mean(to_float(below)))
@@ -63,6 +63,12 @@ def summarize_activation(op: Any) -> Any:
         above = greater(op.op.inputs[0], _like(op, 6.0))
         scalar(f"{name}/sixes", reduce_mean(to_float(above)))
     return histogram(f"{name}/activation", op)
+
+
+def _checked(tensor: Any) -> Any:
+    if not hasattr(tensor, "op"):
+        raise TypeError(f"summaries are made of tensors and variables, not of {tensor!r}")
+    return tensor
 
 
 def _like(tensor: Any, value: float) -> Any:

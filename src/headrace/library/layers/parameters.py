@@ -123,7 +123,7 @@ def for_each(value: Any, spatial: int, name: str) -> list[int]:
 
 def padding_named(padding: str) -> str:
     """SAME or VALID.  Raises ValueError."""
-    if padding.upper() not in ("SAME", "VALID"):
+    if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
         raise ValueError(
             'The `padding` argument must be a list/tuple or one of "valid", "same", '
             f"of which layers take the words only; it is {padding!r}"

@@ -57,6 +57,9 @@ def safe_embedding_lookup_sparse(
     parts = list(embedding_weights) if many else [embedding_weights]
     if not parts:
         raise ValueError("Missing embedding_weights: the list is empty")
+    for what, each in (("sparse_ids", sparse_ids), ("sparse_weights", sparse_weights)):
+        if not isinstance(each, SparseTensor) and (each is not None or what == "sparse_ids"):
+            raise TypeError(f"{what} must be SparseTensor, and is {each!r}")
     kind = None if sparse_weights is None else sparse_weights.dtype
     parts = [_converted(each, kind) for each in parts]
     given = [*parts, sparse_ids.values] + (

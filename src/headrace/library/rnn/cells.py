@@ -7,6 +7,7 @@ Source: TF 1.15 behaviour (python/ops/rnn_cell_impl.py); GraphDefs checked again
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from headrace.library.variables.variable_scope import (
     get_variable_scope,
     variable_scope,
 )
+from headrace.library.variables.variables import Variable
 from headrace.ops.array.constants import constant, zeros
 from headrace.ops.array.joining import concat, split
 from headrace.ops.array.shapes import expand_dims
@@ -259,6 +261,22 @@ class RNNCell(Layer):
 
     add_weight = add_variable
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> RNNCell:
+        """The same cell before its first call: it will make variables of its own."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        for key, value in vars(self).items():
+            if key in ("_outer_scope", "_layer_scope", "built", "_variables"):
+                continue
+            if key == "_children":  # what is tracked of it
+                value = {name: each for name, each in value.items() if not _is_of_graph(each)}
+            for each in value if isinstance(value, (list, tuple)) else (value,):
+                if _is_of_graph(each):
+                    memo[id(each)] = each
+            made.__dict__[key] = copy.deepcopy(value, memo)
+        made._variables = {}
+        return made
+
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """A state of zeros, [batch_size] + each size in `state_size`.  batch_size: an int or a scalar."""
         with name_scope(None, type(self).__name__ + "ZeroState", [batch_size]):
@@ -274,6 +292,10 @@ class RNNCell(Layer):
         if batch_size is None or dtype is None:
             raise ValueError("get_initial_state needs inputs, or batch_size and dtype")
         return self.zero_state(batch_size, dtype)
+
+
+def _is_of_graph(value: Any) -> bool:
+    return isinstance(value, (Tensor, Variable))
 
 
 class _BuiltInCell(RNNCell):
@@ -320,6 +342,10 @@ class _BuiltInCell(RNNCell):
                     f"Expected inputs.shape[-1] to be known, saw shape: {inputs.shape}, that of {inputs.name}: "
                     f"it is the depth of the inputs of {self.name}"
                 )
+        if state is None:
+            raise ValueError(
+                f"{self.name} needs a state, and it is None: zero_state(batch_size, dtype) is the first one"
+            )
         return self._stepped(inputs, state, scope)
 
     def _weights(self, depth: int, count: int, prefix: str = "", **of: Any) -> tuple[Any, Any]:

@@ -25,6 +25,7 @@ from headrace.ops.array.broadcast import sequence_mask
 from headrace.ops.array.constants import constant, ones_like, zeros_like
 from headrace.ops.array.gathering import boolean_mask
 from headrace.ops.array.joining import concat
+from headrace.ops.array.ragged_broadcasting import rows_of
 from headrace.ops.array.ragged_operators import RaggedOperators
 from headrace.ops.array.ragged_ops import (
     ragged_tensor_to_sparse_op,
@@ -111,10 +112,14 @@ def _checked(splits: Tensor, values: Any, function: str, rising: Tensor | None =
 class RaggedTensor(RaggedOperators, Ragged):
     """Rows of different lengths.  Made by the `from_` functions."""
 
-    def __init__(self, values: Any, row_splits: Tensor) -> None:
-        """values: a tensor of rank 1 or more, or a RaggedTensor; row_splits: a vector from 0 to their number."""
+    def __init__(self, values: Any, row_splits: Tensor, uniform_row_length: Any = None) -> None:
+        """values: a tensor of rank 1 or more, or a RaggedTensor; row_splits: a vector from 0 to their number.
+
+        uniform_row_length: how long each row is, an int or a tensor [] of row_splits' dtype, if all have one length.
+        """
         self._values = values
         self._row_splits = row_splits
+        self._uniform = uniform_row_length
 
     # -- made ----------------------------------------------------------------------------------
 
@@ -274,7 +279,7 @@ class RaggedTensor(RaggedOperators, Ragged):
                     ragged_rank=ragged_rank - 1,
                     row_splits_dtype=kind,
                 )
-                return cls(inner, _even_splits(dense, kind))
+                return cls(inner, _even_splits(dense, kind), _second_size(dense, kind))
             if ragged_rank > 1:
                 raise errors.unimplemented(
                     "lengths and padding are supported with ragged_rank 1; make the rows within by "
@@ -288,7 +293,7 @@ class RaggedTensor(RaggedOperators, Ragged):
                 raw = dense.raw_shape
                 if raw is not None:
                     flat.set_shape([None, *raw[2:]])
-                return cls(flat, _even_splits(dense, kind))
+                return cls(flat, _even_splits(dense, kind), _second_size(dense, kind))
             counts = cast(convert(lengths), kind)
             columns = shape_of(dense, out_type=kind)[1]
             kept = sequence_mask(counts, columns)
@@ -324,12 +329,13 @@ class RaggedTensor(RaggedOperators, Ragged):
 
     @property
     def shape(self) -> TensorShape:
-        """What is known of it; None for a ragged dimension."""
+        """What is known of it; None for a dimension of rows that may differ in length."""
         rows = (self._row_splits.raw_shape or (None,))[0]
         inner = self._values.shape
         if inner.ndims is None:
             return TensorShape(None)
-        return TensorShape([None if rows is None else rows - 1, None, *inner.as_list()[1:]])
+        length = self._uniform if isinstance(self._uniform, int) else None
+        return TensorShape([None if rows is None else rows - 1, length, *inner.as_list()[1:]])
 
     def get_shape(self) -> TensorShape:
         """Same as `shape`."""
@@ -350,10 +356,7 @@ class RaggedTensor(RaggedOperators, Ragged):
     def value_rowids(self, name: str | None = None) -> Tensor:
         """The row of each value."""
         with name_scope(name, "RaggedValueRowIds", [self._row_splits]):
-            count = _count(self._values, self._row_splits.dtype)
-            inner = self._row_splits[1:-1]
-            made: Tensor = cumsum(unsorted_segment_sum(ones_like(inner), inner, count + 1))[:-1]
-            return made
+            return rows_of(self._row_splits, _count(self._values, self._row_splits.dtype))
 
     def nested_value_rowids(self, name: str | None = None) -> tuple[Tensor, ...]:
         """value_rowids of this and of the values within."""
@@ -422,13 +425,26 @@ class RaggedTensor(RaggedOperators, Ragged):
 
     def with_values(self, new_values: Any) -> RaggedTensor:
         """Other values in the same rows.  Raises ValueError if they are not as many."""
-        return RaggedTensor(_as_values(new_values), self._row_splits)
+        return RaggedTensor(_as_values(new_values), self._row_splits, self._uniform)
 
     def with_flat_values(self, new_values: Any) -> RaggedTensor:
         """Other innermost values in the same rows."""
         if isinstance(self._values, RaggedTensor):
             return self.with_values(self._values.with_flat_values(new_values))
         return self.with_values(new_values)
+
+    def with_row_splits_dtype(self, dtype: Any) -> RaggedTensor:
+        """The same, with row_splits of int32 or int64 in every dimension.  Raises ValueError for other dtypes."""
+        kind = dtypes.as_dtype(dtype)
+        if kind not in _SPLITS:
+            raise ValueError(
+                f"Argument `row_splits` dtype must be int32 or int64, and is {kind.name}"
+            )
+        values, length = self._values, self._uniform
+        if isinstance(values, RaggedTensor):
+            values = values.with_row_splits_dtype(kind)
+        known = cast(length, kind) if isinstance(length, Tensor) else length
+        return RaggedTensor(values, cast(self._row_splits, kind), known)
 
     def to_tensor(
         self, default_value: Any = None, name: str | None = None, shape: Any = None
@@ -440,7 +456,7 @@ class RaggedTensor(RaggedOperators, Ragged):
                 default_value = "" if flat.dtype is dtypes.string else 0
             default = convert(default_value, flat.dtype, "default_value")
             if shape is None:
-                wanted: Any = constant(-1, dtypes.int64)
+                wanted: Any = constant(self._uniform_sizes(), dtypes.int64)
             elif isinstance(shape, Tensor):
                 wanted = cast(shape, dtypes.int64)
             else:
@@ -454,6 +470,15 @@ class RaggedTensor(RaggedOperators, Ragged):
             if shape is None and rows.ndims is not None:
                 made.set_shape(rows)
             return made
+
+    def _uniform_sizes(self) -> Any:
+        """The sizes of a dense tensor, -1 for those that the values tell: of no rows at all they do not."""
+        lengths = [each._uniform for each in self._nested()]
+        rank = self.shape.ndims
+        if rank is None or not any(isinstance(each, int) for each in lengths):
+            return -1
+        known = [each if isinstance(each, int) else -1 for each in lengths]
+        return [-1, *known, *[-1] * (rank - 1 - len(known))]
 
     def to_sparse(self, name: str | None = None) -> SparseTensor:
         """The elements as those of a sparse tensor."""
@@ -492,6 +517,13 @@ def _even_splits(dense: Tensor, kind: DType) -> Tensor:
     if raw is not None and raw[0] is not None:
         splits.set_shape([raw[0] + 1])
     return splits
+
+
+def _second_size(dense: Tensor, kind: DType) -> Any:
+    """An int if it is known, else a tensor."""
+    raw = dense.raw_shape
+    known = None if raw is None else raw[1]
+    return shape_of(dense, out_type=kind)[1] if known is None else known
 
 
 def _lengths_without(dense: Tensor, padding: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import constant
 from headrace.ops.array.placeholders import placeholder as dense_placeholder
 from headrace.ops.array.ragged import RaggedTensor
+from headrace.ops.array.ragged_broadcasting import same_rows
 from headrace.ops.array.ragged_ops import ragged_gather_op, ragged_range_op
 
 __all__ = [
@@ -214,16 +215,15 @@ def ragged_gather(params: RaggedTensor, indices: Any, name: str | None = None) -
 def map_flat_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`op` of the innermost values of all ragged arguments, in the rows of the first one.
 
-    Raises ValueError if two have different ragged ranks.
+    Raises ValueError if two have different ragged ranks, InvalidArgument if they have different rows.
     """
     given = [each for each in (*args, *kwargs.values()) if isinstance(each, RaggedTensor)]
     if not given:
         return op(*args, **kwargs)
-    if len({each.ragged_rank for each in given}) > 1:
-        raise ValueError("the ragged arguments must have one ragged rank")
-    flat = [each.flat_values if isinstance(each, RaggedTensor) else each for each in args]
+    first = given[0]
+    flat = [same_rows(first, each) if isinstance(each, RaggedTensor) else each for each in args]
     named = {
-        key: each.flat_values if isinstance(each, RaggedTensor) else each
+        key: same_rows(first, each) if isinstance(each, RaggedTensor) else each
         for key, each in kwargs.items()
     }
-    return given[0].with_flat_values(op(*flat, **named))
+    return first.with_flat_values(op(*flat, **named))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
-from headrace.graph.ragged import ELEMENTWISE, LIST, ONE, TWO, Call, Ragged, is_ragged
+from headrace.graph.ragged import CHECK, ELEMENTWISE, LIST, ONE, TWO, Call, Ragged, is_ragged
 
 __all__: list[str] = []
 
@@ -35,36 +35,29 @@ def _unary(call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 
 def _binary(call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    from headrace.ops.array.ragged_operators import both_ragged, with_dense
+    from headrace.ops.array.ragged_operators import applied
 
     def function(x: Any, y: Any) -> Any:
         return call(x, y, *args[2:], **kwargs)
 
     x, y = (as_ragged(each) if isinstance(each, Ragged) else each for each in args[:2])
-    if isinstance(x, Ragged) and isinstance(y, Ragged):
-        return both_ragged(function, x, y)
-    if isinstance(x, Ragged):
-        return with_dense(function, x, y, swapped=False)
-    return with_dense(function, y, x, swapped=True)
+    return applied(function, x, y)
+
+
+def _check(call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    from headrace.ops.array.ragged_operators import aligned
+
+    x, y, _ = aligned(*(as_ragged(each) if isinstance(each, Ragged) else each for each in args[:2]))
+    return call(x, y, *args[2:], **kwargs)
 
 
 def _of_list(call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    from headrace.ops.array.ragged_operators import both_ragged, with_dense
-
-    def second(_: Any, other: Any) -> Any:
-        return other
+    from headrace.ops.array.ragged_broadcasting import same_rows
 
     given = [as_ragged(each) if isinstance(each, Ragged) else each for each in args[0]]
     first: Any = next(each for each in given if isinstance(each, Ragged))
-    flat = []
-    for each in given:
-        if each is first:
-            flat.append(first.flat_values)
-        elif isinstance(each, Ragged):
-            flat.append(both_ragged(second, first, each).flat_values)
-        else:
-            flat.append(with_dense(second, first, each, swapped=False).flat_values)
+    flat = [same_rows(first, each) if isinstance(each, Ragged) else each for each in given]
     return first.with_flat_values(call(flat, *args[1:], **kwargs))
 
 
-ELEMENTWISE.update({ONE: _unary, TWO: _binary, LIST: _of_list})
+ELEMENTWISE.update({ONE: _unary, TWO: _binary, CHECK: _check, LIST: _of_list})

@@ -185,9 +185,12 @@ def expanded(function: Function, given: Any, axis: int) -> Any:
         return function(given, axis)
     rows = given.nrows()
     if axis == 0:
-        return RaggedTensor.from_row_splits(given, packed([rows * 0, rows]), validate=False)
+        known = given.shape[0].value
+        return RaggedTensor(given, packed([rows * 0, rows]), rows if known is None else known)
     if axis == 1:
-        return RaggedTensor.from_row_splits(given, range_of(rows + 1), validate=False)
+        splits = range_of(rows + 1)
+        splits.set_shape(given.row_splits.shape)
+        return RaggedTensor(given, splits, 1)
     return given.with_values(expanded(function, given.values, axis - 1))
 
 

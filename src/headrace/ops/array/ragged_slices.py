@@ -71,13 +71,23 @@ def _rows(given: Any, keys: list[Any]) -> Any:
         within = _rows(given, rest)
         if not isinstance(within, Ragged):
             return expand_dims(within, 0)
-        ends = range_of(2, dtype=within.row_splits.dtype) * _count(within)
-        return type(within)(within, ends)  # type: ignore[call-arg]
+        return _as_one_row(within)
     starts, limits = given.row_splits[:-1], given.row_splits[1:]
     if isinstance(first, slice):
-        kept = given if first == _WHOLE else _of_ranges(given, starts[first], limits[first])
+        length = given.uniform_row_length
+        kept = (
+            given
+            if first == _WHOLE
+            else _of_ranges(given, starts[first], limits[first], length=length)
+        )
         return _columns(kept, rest)
     return _rows(given.values[starts[first] : limits[first]], rest)
+
+
+def _as_one_row(within: Any) -> Any:
+    count, known = _count(within), within.shape[0].value
+    ends = range_of(2, dtype=within.row_splits.dtype) * count
+    return type(within)(within, ends, count if known is None else known)
 
 
 def _columns(given: Any, keys: list[Any]) -> Any:
@@ -92,7 +102,7 @@ def _columns(given: Any, keys: list[Any]) -> Any:
         within = _columns(given, rest)
         one_each = range_of(_count(within) + 1)
         one_each.set_shape(within.row_splits.shape)
-        return type(within)(within, one_each)
+        return type(within)(within, one_each, 1)
     if not isinstance(first, slice):
         raise ValueError(
             "Cannot index into an inner ragged dimension.: its rows have different lengths; slice it, or make it dense "
@@ -146,16 +156,19 @@ def _bounded(part: Any, lengths: Tensor, low: Any, high: Any) -> Tensor:
     return found
 
 
-def _of_ranges(given: Any, starts: Tensor, limits: Tensor, step: int = 1) -> Any:
-    """Rows of the values of `given` from starts to limits."""
+def _of_ranges(
+    given: Any, starts: Tensor, limits: Tensor, step: int = 1, length: Any = None
+) -> Any:
+    """Rows of the values of `given` from starts to limits.  length: of all of them, if they have one."""
     splits = given.row_splits.dtype
     step_of = convert(step, splits, name="step")
     ends, at = ragged_range_op(starts, limits, step_of, Tsplits=splits)
-    return type(given)(_at(given.values, at), ends)
+    return type(given)(_at(given.values, at), ends, length)
 
 
 def _at(values: Any, at: Tensor) -> Any:
     """The rows `at` of values."""
     if not isinstance(values, Ragged):  # whose gradient is no slices
         return make.Squeeze(gather(make.ExpandDims(values, 0), at, axis=1), squeeze_dims=[0])
-    return _of_ranges(values, gather(values.row_splits[:-1], at), gather(values.row_splits[1:], at))
+    starts, limits = (gather(each, at) for each in (values.row_splits[:-1], values.row_splits[1:]))
+    return _of_ranges(values, starts, limits, length=values.uniform_row_length)

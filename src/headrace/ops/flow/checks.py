@@ -18,6 +18,7 @@ from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_two_ragged_checked
 from headrace.ops.flow.asserts import Assert
 from headrace.ops.flow.identities import no_op
 from headrace.ops.math.reductions import reduce_all
@@ -84,6 +85,7 @@ def _compare(
         return Assert(holds, data, summarize=summarize)
 
 
+@of_two_ragged_checked
 def assert_equal(
     x: Any,
     y: Any,
@@ -129,7 +131,7 @@ def _of_two(how: _Comparison) -> _OfTwo:
     check.__doc__ = (
         f"x {how.sign} y everywhere.  Raises InvalidArgumentError if it is known not to be."
     )
-    return check
+    return of_two_ragged_checked(check)
 
 
 assert_none_equal = _of_two(_Comparison("NotEqual", "assert_none_equal", "!=", np.not_equal))

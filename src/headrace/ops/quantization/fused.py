@@ -10,7 +10,7 @@ Source: behaviour of TF 2.21 (core/kernels/mkl/mkl_conv_ops.cc, mkl_qmatmul_op.c
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -69,11 +69,12 @@ def _made(
     asked: Any,
     relu: bool,
     out: dtypes.DType,
+    summand: Array | None = None,
 ) -> Array:
     """Sums of levels, plus a bias, in `asked` levels, of which none is below 0 if they go through a rectifier.
 
     Every step is rounded to float32.  level: what one of the sums is worth.  reach: how far products of the factors
-    reach, and in how many levels.
+    reach, and in how many levels.  summand: what is added to the levels that are asked for.
     """
     first, last = ends(out)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -82,7 +83,10 @@ def _made(
             found = found + integers(bias, qint32).astype(F) * (reach[0] / reach[1]).astype(F)
         elif bias is not None:
             found = found + bias
-        found = np.rint(found * (F(1) / asked).astype(F)).astype(np.float64)
+        found = found * (F(1) / asked).astype(F)
+        if summand is not None:
+            found = found + summand
+        found = np.rint(found).astype(np.float64)
     made = np.clip(np.nan_to_num(found, nan=0.0), 0 if relu else first, last)
     return quantized(made.astype(np.int64), out)
 
@@ -163,28 +167,35 @@ def _ranges(channels: int, given: list[Array]) -> None:
         checked_scalars(min_freezed_output=given[4], max_freezed_output=given[5])
 
 
-def _convolution(
-    name: str,
-    out: dtypes.DType,
-    *,
-    bias: bool = False,
-    relu: bool = False,
-    signed: bool = False,
-    pads: bool = True,
-    by_channel: bool = True,
-) -> OpSpec:
-    """An op.  signed: pictures may be qint8.  pads: it has padding_list."""
-    requantizes, apart = out is not qint32, "Depthwise" in name
-    allowed = (quint8, qint8) if signed else (quint8,)
+class _Fusion(NamedTuple):
+    """An op: a convolution, and what follows it."""
 
-    def made(inputs: tuple[Array, ...], given: dict[str, Any]) -> Result:
-        checked_type(name, given["Tinput"], *allowed)
-        checked_type(name, given["Tfilter"], qint8)
-        checked_type(name, given["out_type"], out)
+    name: str
+    out: dtypes.DType
+    """Of 32 bits: it has the range that comes of the factors'; else of the range asked for."""
+    bias: bool = False
+    relu: bool = False
+    signed: bool = False
+    """Pictures may be qint8."""
+    pads: bool = True
+    """It has padding_list."""
+    by_channel: bool = True
+    summand: dtypes.DType | None = None
+    """The type of what is added to the result, if anything is: floats to one of 32 bits, else levels of a range."""
+
+    @property
+    def requantizes(self) -> bool:
+        return self.out is not qint32
+
+    def made(self, inputs: tuple[Array, ...], given: dict[str, Any]) -> Result:
+        """What the kernel gives for inputs and attrs.  Raises InvalidArgument."""
+        self._check_types(given)
         x, filters, *rest = inputs
-        added = rest.pop(0) if bias else None
+        added = rest.pop(0) if self.bias else None
+        many = 6 if self.requantizes else 4
+        rest, more = rest[:many], rest[many:]
         kinds = (given["Tinput"], given["Tfilter"])
-        sums = _sums(x, filters, kinds, given, apart)
+        sums = _sums(x, filters, kinds, given, "Depthwise" in self.name)
         channels = sums.shape[-1]
         _ranges(channels, rest)
         if added is not None and added.shape != (channels,):
@@ -194,62 +205,99 @@ def _convolution(
         most = _SIGNED if kinds[0] is qint8 else F(255)
         reach, of_filter = _reach(*rest[:2]), _reach(*rest[2:4])
         level = ((reach / most) * (of_filter / _SIGNED)).astype(F)
-        if requantizes:
-            asked = _reach(rest[4], rest[5]) / F(ends(out)[1])
-        else:
-            asked = level.max()
-        whole = _made(
-            sums,
-            added,
-            given.get("Tbias"),
-            level,
-            (reach * of_filter, most * _SIGNED),
-            asked,
-            relu,
-            out,
-        )
-        if requantizes:
+        asked = _reach(rest[4], rest[5]) / F(ends(self.out)[1]) if self.requantizes else level.max()
+        plus = None
+        if self.summand is not None:
+            plus = _summand(more, self.summand, sums.shape, asked)
+        factors = (reach * of_filter, most * _SIGNED)
+        bias_kind = given.get("Tbias")
+        whole = _made(sums, added, bias_kind, level, factors, asked, self.relu, self.out, plus)
+        if self.requantizes:
             return whole, rest[4], rest[5]
         step = value_of_level(rest[0], rest[1], kinds[0], symmetric=kinds[0] is qint8)
         return whole, *range_of_sums(step * _levels_of((rest[2], rest[3])))
 
-    kernel = _kernel(made, bias and requantizes, pads)
-    kernel.__doc__ = _says(bias, relu, out, apart, signed)
-    typed = "Tbias: {float, qint32}; " if bias and requantizes else ""
-    added = f"bias: {'Tbias' if typed else 'float'}; " if bias else ""
-    return op(
-        name,
-        inputs=f"input: Tinput; filter: Tfilter; {added}{_RANGES}{f'; {_FREEZED}' if requantizes else ''}",
-        outputs="output: out_type; min_output: float; max_output: float",
-        attrs=f"Tinput: {TYPES}; Tfilter: {TYPES}; {typed}out_type: {TYPES} = DT_{out.name.upper()}; "
-        "strides: list(int); padding: {'SAME', 'VALID'}; dilations: list(int) = [1, 1, 1, 1]"
-        + ("; padding_list: list(int) = []" if pads else ""),
-        shape=_shapes(requantizes, by_channel),
-        traits={SHARES},
-    )(kernel)
+    def _check_types(self, given: dict[str, Any]) -> None:
+        checked_type(self.name, given["Tinput"], *((quint8, qint8) if self.signed else (quint8,)))
+        checked_type(self.name, given["Tfilter"], qint8)
+        checked_type(self.name, given["out_type"], self.out)
+        if "Tsummand" in given:
+            assert self.summand is not None
+            checked_type(self.name, given["Tsummand"], self.summand)
 
+    def says(self) -> str:
+        """The docstring of the kernel."""
+        steps = [" plus the bias"] * self.bias + [" plus the summand"] * (self.summand is not None)
+        steps += [", none below 0"] * self.relu
+        made = (
+            f"as {self.out.name} of the range asked for; and that range"
+            if self.requantizes
+            else "as integers of 32 bits; and their range"
+        )
+        shape = "[fh, fw, c, m]: [n, h', w', m]"
+        if "Depthwise" in self.name:
+            shape = "[fh, fw, c, m]: [n, h', w', c * m]"
+        more = "  summand as the result." if self.summand is not None else ""
+        pictures = "quint8 or qint8" if self.signed else "quint8"
+        return f"""Images [n, h, w, c] with filters {shape}{"".join(steps)}, {made}.
 
-def _says(bias: bool, relu: bool, out: dtypes.DType, apart: bool, signed: bool) -> str:
-    steps = [" plus the bias"] * bias + [", none below 0"] * relu
-    made = (
-        "as integers of 32 bits; and their range"
-        if out is qint32
-        else f"as {out.name} of the range asked for; and that range"
-    )
-    shape = "[fh, fw, c, m]: [n, h', w', c * m]" if apart else "[fh, fw, c, m]: [n, h', w', m]"
-    return f"""Images [n, h, w, c] with filters {shape}{"".join(steps)}, {made}.
-
-    input {"quint8 or qint8" if signed else "quint8"}, filter qint8; ends of the input's range [], of the filter's [] or
-    [channels that are made].  padding_list, if it has any, are the pads, two for each dimension.
+    input {pictures}, filter qint8; ends of the input's range [], of the filter's [] or [channels that are made].
+    padding_list, if it has any, are the pads, two for each dimension.{more}
     Raises InvalidArgument (shapes, types, attrs).
     """
 
 
-def _kernel(
-    made: Callable[[tuple[Array, ...], dict[str, Any]], Result], typed: bool, pads: bool
-) -> Callable[..., Result]:
+def _summand(given: list[Array], kind: dtypes.DType, shape: tuple[int, ...], asked: Any) -> Array:
+    """float32: what is added to levels of which one is worth `asked`.  Raises InvalidArgument (shapes).
+
+    given: floats, or levels and the ends of their range, whose zero is the integer 0.
+    """
+    if given[0].shape != shape:
+        raise errors.invalid_argument(
+            f"summand must have the shape of what it is added to, {text(shape)}: it has shape {text(given[0].shape)}"
+        )
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        if kind is dtypes.float32:
+            floats: Array = np.rint(given[0] * (F(1) / asked).astype(F))
+            return floats
+        checked_scalars(min_summand=given[1], max_summand=given[2])
+        scale = _reach(given[1], given[2]) / (asked * F(ends(kind)[1]))
+        levels: Array = integers(given[0], kind).astype(F) * scale
+        return levels
+
+
+def _convolution(fusion: _Fusion) -> OpSpec:
+    """The op."""
+    typed = fusion.bias and fusion.requantizes
+    kernel = _kernel(fusion, typed)
+    kernel.__doc__ = fusion.says()
+    inputs = "input: Tinput; filter: Tfilter; "
+    types = f"Tinput: {TYPES}; Tfilter: {TYPES}; "
+    if fusion.bias:
+        inputs += f"bias: {'Tbias' if typed else 'float'}; "
+        types += "Tbias: {float, qint32}; " if typed else ""
+    inputs += f"{_RANGES}; {_FREEZED}" if fusion.requantizes else _RANGES
+    if fusion.summand is dtypes.float32:
+        inputs += "; summand: float"
+    elif fusion.summand is not None:
+        inputs += "; summand: Tsummand; min_summand: float; max_summand: float"
+        types += f"Tsummand: {TYPES}; "
+    return op(
+        fusion.name,
+        inputs=inputs,
+        outputs="output: out_type; min_output: float; max_output: float",
+        attrs=f"{types}out_type: {TYPES} = DT_{fusion.out.name.upper()}; strides: list(int); "
+        "padding: {'SAME', 'VALID'}; dilations: list(int) = [1, 1, 1, 1]"
+        + ("; padding_list: list(int) = []" if fusion.pads else ""),
+        shape=_shapes(fusion.requantizes, fusion.by_channel),
+        traits={SHARES},
+    )(kernel)
+
+
+def _kernel(fusion: _Fusion, typed: bool) -> Callable[..., Result]:
     """The kernel with the attrs that the op has."""
-    if not pads:
+    made = fusion.made
+    if not fusion.pads:
 
         def without_pads(
             xp: Any,
@@ -285,7 +333,12 @@ def _kernel(
 
     if not typed:
         return padded
+    return _with_bias(made) if fusion.summand is None else _with_summand(made)
 
+
+def _with_bias(
+    made: Callable[[tuple[Array, ...], dict[str, Any]], Result],
+) -> Callable[..., Result]:
     def with_bias(
         xp: Any,
         *inputs: Array,
@@ -305,20 +358,63 @@ def _kernel(
     return with_bias
 
 
-_convolution("QuantizedConv2DPerChannel", qint32, pads=False)
-_convolution("QuantizedConv2DAndRelu", qint32, relu=True)
-_convolution("QuantizedConv2DAndRequantize", qint8, by_channel=False)
-_convolution("QuantizedConv2DAndReluAndRequantize", quint8, relu=True)
-_convolution("QuantizedConv2DWithBias", qint32, bias=True, signed=True)
-_convolution("QuantizedConv2DWithBiasAndRelu", qint32, bias=True, relu=True, signed=True)
-_convolution("QuantizedConv2DWithBiasAndRequantize", qint8, bias=True, signed=True)
-_convolution(
-    "QuantizedConv2DWithBiasAndReluAndRequantize", quint8, bias=True, relu=True, signed=True
-)
-_convolution("QuantizedDepthwiseConv2D", qint32, pads=False)
-_convolution("QuantizedDepthwiseConv2DWithBias", qint32, bias=True, pads=False)
-_convolution("QuantizedDepthwiseConv2DWithBiasAndRelu", qint32, bias=True, relu=True)
-_convolution("QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize", quint8, bias=True, relu=True)
+def _with_summand(
+    made: Callable[[tuple[Array, ...], dict[str, Any]], Result],
+) -> Callable[..., Result]:
+    def with_summand(
+        xp: Any,
+        *inputs: Array,
+        Tinput: dtypes.DType,
+        Tfilter: dtypes.DType,
+        Tbias: dtypes.DType,
+        Tsummand: dtypes.DType,
+        out_type: dtypes.DType,
+        strides: list[int],
+        padding: bytes,
+        dilations: list[int],
+        padding_list: list[int],
+    ) -> Result:
+        given = {"Tinput": Tinput, "Tfilter": Tfilter, "Tbias": Tbias, "Tsummand": Tsummand}
+        more = {"out_type": out_type, "strides": strides, "padding": padding}
+        return made(inputs, given | more | {"dilations": dilations, "padding_list": padding_list})
+
+    return with_summand
+
+
+for _fusion in (
+    _Fusion("QuantizedConv2DPerChannel", qint32, pads=False),
+    _Fusion("QuantizedConv2DAndRelu", qint32, relu=True),
+    _Fusion("QuantizedConv2DAndRequantize", qint8, by_channel=False),
+    _Fusion("QuantizedConv2DAndReluAndRequantize", quint8, relu=True),
+    _Fusion("QuantizedConv2DWithBias", qint32, bias=True, signed=True),
+    _Fusion("QuantizedConv2DWithBiasAndRelu", qint32, bias=True, relu=True, signed=True),
+    _Fusion("QuantizedConv2DWithBiasAndRequantize", qint8, bias=True, signed=True),
+    _Fusion(
+        "QuantizedConv2DWithBiasAndReluAndRequantize", quint8, bias=True, relu=True, signed=True
+    ),
+    _Fusion(
+        "QuantizedConv2DWithBiasSumAndRelu", qint32, bias=True, relu=True, summand=dtypes.float32
+    ),
+    _Fusion(
+        "QuantizedConv2DWithBiasSumAndReluAndRequantize",
+        quint8,
+        bias=True,
+        relu=True,
+        summand=quint8,
+    ),
+    _Fusion(
+        "QuantizedConv2DWithBiasSignedSumAndReluAndRequantize",
+        quint8,
+        bias=True,
+        relu=True,
+        summand=qint8,
+    ),
+    _Fusion("QuantizedDepthwiseConv2D", qint32, pads=False),
+    _Fusion("QuantizedDepthwiseConv2DWithBias", qint32, bias=True, pads=False),
+    _Fusion("QuantizedDepthwiseConv2DWithBiasAndRelu", qint32, bias=True, relu=True),
+    _Fusion("QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize", quint8, bias=True, relu=True),
+):
+    _convolution(_fusion)
 
 
 # -- products ---------------------------------------------------------------------------------

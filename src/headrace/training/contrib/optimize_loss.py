@@ -86,6 +86,8 @@ def optimize_loss(
     if None.  summaries: of OPTIMIZER_SUMMARIES.
     Raises ValueError: what cannot be meant.
     """
+    if loss is None:
+        raise ValueError("None values not supported: optimize_loss needs the loss, a tensor")
     chosen = list(_USUAL_SUMMARIES) if summaries is None else list(summaries)
     for each in chosen:
         if each not in OPTIMIZER_SUMMARIES:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from headrace.graph.scopes import get_default_graph
 from headrace.library.contrib.variables import get_unique_variable, get_variable_full_name
 from headrace.ops.array.placeholders import placeholder
@@ -32,7 +34,7 @@ def assign_from_values(var_names_to_values: Mapping[str, Any]) -> tuple[Any, dic
     for name, value in var_names_to_values.items():
         variable = get_unique_variable(name)
         fed = _placeholder(variable)
-        feeds[fed] = value.reshape(variable.get_shape().as_list())
+        feeds[fed] = np.reshape(value, variable.get_shape().as_list())
         assigned.append(variable.assign(fed))
     return group(*assigned), feeds
 

@@ -32,6 +32,15 @@ __all__ = [
 ]
 
 
+def _path(given: Any) -> Any:
+    if given is None:
+        raise ValueError(
+            "Couldn't find a checkpoint: its path is None, which is what tf.train.latest_checkpoint gives for a "
+            "directory without one"
+        )
+    return text.path_to_str(given)
+
+
 class CheckpointReader:
     """The tensors of a checkpoint, of either format."""
 
@@ -40,7 +49,7 @@ class CheckpointReader:
 
         Raises NotFoundError, DataLossError and other errors of files.
         """
-        self._path = os.fsencode(text.path_to_str(filepattern))
+        self._path = os.fsencode(_path(filepattern))
         self._lock = threading.Lock()
         with self._opened() as checkpoint:
             self._about = {name: checkpoint.about(name) for name in checkpoint.names()}
@@ -110,7 +119,7 @@ def NewCheckpointReader(filepattern: Any) -> CheckpointReader:
 
 def checkpoint_file(ckpt_dir_or_file: Any) -> str:
     """The prefix of a checkpoint: the latest one of a directory.  Raises ValueError if that has none."""
-    path: str = text.path_to_str(ckpt_dir_or_file)
+    path: str = _path(ckpt_dir_or_file)
     if not gfile.IsDirectory(path):
         return path
     found = latest_checkpoint(path)
