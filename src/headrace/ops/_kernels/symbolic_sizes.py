@@ -4,6 +4,8 @@ A size is an int, or a `Product` of atoms: an `Axis` is how long a value of the 
 will be; `Made` is what a function makes of sizes.  Products are in one order, so two sizes that are equal as objects
 are equal numbers in every step.  Two that differ may be equal in some steps: then nothing is known.
 Sizes are never negative; what `difference` makes may be.
+What would take more than a few dozen atoms to say is an OverflowError: a size that is made of others again and again,
+each time in several places, would be as long as the step has ways to it.
 Called by: ops._kernels.size_rules, plan.sizes.  Threads: any; all are immutable.
 """
 
@@ -15,6 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+_HEAVIEST: Final = 64
+"""Atoms that a size may be made of."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -22,6 +27,7 @@ class Axis:
 
     value: int
     axis: int
+    weight = 1
 
     @cached_property
     def key(self) -> str:
@@ -41,6 +47,11 @@ class Made:
         """By which atoms are ordered."""
         return f"{self.how}({','.join(_key(each) for each in self.of)})"
 
+    @cached_property
+    def weight(self) -> int:
+        """How many atoms it is made of."""
+        return sum(_weight(each) for each in self.of)
+
 
 Atom = Axis | Made
 
@@ -52,14 +63,26 @@ class Product:
     factor: int
     atoms: tuple[Atom, ...]
 
+    @cached_property
+    def key(self) -> str:
+        """By which sizes are ordered."""
+        return f"{self.factor}*{'*'.join(atom.key for atom in self.atoms)}"
+
+    @cached_property
+    def weight(self) -> int:
+        """How many atoms it is made of."""
+        return sum(atom.weight for atom in self.atoms)
+
 
 Size = int | Product
 
 
 def _key(size: Size) -> str:
-    if isinstance(size, int):
-        return str(size)
-    return f"{size.factor}*{'*'.join(atom.key for atom in size.atoms)}"
+    return str(size) if isinstance(size, int) else size.key
+
+
+def _weight(size: Size) -> int:
+    return 0 if isinstance(size, int) else size.weight
 
 
 def axis(value: int, number: int) -> Product:
@@ -68,7 +91,13 @@ def axis(value: int, number: int) -> Product:
 
 
 def _made(how: str, *of: Size) -> Product:
-    return Product(1, (Made(how, of),))
+    return _short(Product(1, (Made(how, of),)))
+
+
+def _short(size: Product) -> Product:
+    if size.weight > _HEAVIEST:
+        raise OverflowError(f"a size that takes {size.weight} others to say")
+    return size
 
 
 def _in_order(a: Size, b: Size) -> tuple[Size, Size]:
@@ -89,7 +118,7 @@ def product(a: Size, b: Size) -> Size:
         rest.remove(atom)
         if all(rest.count(each) >= _atoms(size).count(each) for each in _atoms(size)):
             atoms = rest  # it is 0 where the others make 0
-    return Product(factor, tuple(sorted(atoms, key=lambda atom: atom.key)))
+    return _short(Product(factor, tuple(sorted(atoms, key=lambda atom: atom.key))))
 
 
 def product_of(sizes: Iterable[Size]) -> Size:
@@ -193,7 +222,18 @@ def stretched(a: Size, b: Size) -> Size:
         return a  # the other one is 1, or the same
     if isinstance(b, int):
         return b
-    return _made("stretched", *_in_order(a, b))
+    parts = sorted({*_stretching(a), *_stretching(b)}, key=_key)
+    return parts[0] if len(parts) == 1 else _made("stretched", *parts)
+
+
+def _stretching(size: Size) -> Sequence[Size]:
+    """What has become this size together."""
+    atoms = _atoms(size)
+    if len(atoms) == 1 and _factor(size) == 1:
+        (atom,) = atoms
+        if isinstance(atom, Made) and atom.how == "stretched":
+            return atom.of
+    return (size,)
 
 
 def broadcast(a: Sequence[Size], b: Sequence[Size]) -> tuple[Size, ...]:
@@ -245,8 +285,8 @@ def sources(size: Size) -> Iterator[Axis]:
 # -- when the step runs -----------------------------------------------------------------------------------------------
 
 
-def _stretched(a: int, b: int) -> int:
-    return b if a == 1 else a
+def _stretched(*sizes: int) -> int:
+    return next((size for size in sizes if size != 1), 1)
 
 
 _DOES: Final[Mapping[str, Callable[..., int]]] = {
