@@ -85,10 +85,13 @@ def lists() -> str:
     return (
         "\nThe host does these in the name of the GPU that they are pinned to. Why:\n"
         + "".join([f"\n*{reason}*:\n{_list(found[reason])}" for reason in sorted(found)])
-        + "\nThese could be computed there, and are not yet:\n\n"
-        + _list(for_no_reason)
+        + _left(for_no_reason)
         + "\nAll others (of text, queues, readers, datasets, tables, files and users' functions) are on CPUs alone.\n"
     )
+
+
+def _left(names: list[str]) -> str:
+    return f"\nThese could be computed there, and are not yet:\n\n{_list(names)}" if names else ""
 
 
 def _may_be_asked(spec: OpSpec) -> bool:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support import picture_and_sound_programs
 from tests.support.device_programs import MORE, PROGRAMS
 from tests.support.toy_device import toy_devices
 from tests.support.window_programs import outcome
 
+ALL = PROGRAMS | MORE | picture_and_sound_programs.PROGRAMS
 
-@pytest.mark.parametrize("name", PROGRAMS | MORE)
+
+@pytest.mark.parametrize("name", ALL)
 def test_a_device_gives_what_the_host_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with toy_devices(1) as (toy,):
         monkeypatch.setattr(toy, "is_final", lambda error: True)  # nothing is left to the host
-        program = (PROGRAMS | MORE)[name]
+        program = ALL[name]
         found = outcome(program, "/device:TOY:0")
         assert toy.counts["kernel"] > 0
     for ours, hosts in zip(found, outcome(program, "/cpu:0"), strict=True):

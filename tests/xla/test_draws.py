@@ -66,6 +66,30 @@ def test_groups_draw_what_the_host_does(device: str, monkeypatch: pytest.MonkeyP
             np.testing.assert_array_max_ulp(each, wanted, 4 if at == 2 else 0)
 
 
+def _of_arrays() -> list[tf.Tensor]:
+    rows = tf.tanh(
+        tf.constant(np.linspace(-1, 1, 60).reshape(12, 5), tf.float32)
+        + tf.random_uniform([5], seed=1)
+    )
+    orders = tf.random_shuffle(rows * 2.0, seed=5) + 1.0
+    return [orders, tf.cast(tf.multinomial(rows, 9, seed=3), tf.float32) * 0.5, tf.tanh(rows)]
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_of_what_a_group_makes_shapes_are_enough(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    with explaining(said.append):
+        found = in_steps(device, _of_arrays)
+    groups = [line for line in "".join(said).splitlines() if "= fused [" in line]
+    assert any("RandomShuffle" in line and "Multinomial" in line for line in groups)
+    monkeypatch.setenv("HEADRACE_XLA", "off")
+    for ours, hosts in zip(found, in_steps(CPU, _of_arrays), strict=True):
+        for each, wanted in zip(ours, hosts, strict=True):
+            np.testing.assert_allclose(each, wanted, 1e-5, 1e-6)
+
+
 def test_many_normal_numbers_are_the_hosts_to_4_units() -> None:
     gpu = table.of_name(GPU)
     before = gpu.transfers["put bytes"]

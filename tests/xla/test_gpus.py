@@ -28,12 +28,16 @@ SOFT = tf.ConfigProto(allow_soft_placement=True)
 
 RUN_BY_PROGRAMS = {
     "counting",
+    "ctc",
     "diagonals",
+    "fractional",
+    "image_parts",
     "images",
     "parts",
     "quantization",
     "recurrent",
     "segments",
+    "sound",
     "sparse",
 }
 """Files of kernels that test_programs.py runs here, and test_portable.py on another device."""

@@ -26,7 +26,7 @@ OPERANDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "Betainc": ({"a": _OTHER, "b": _OTHER + 1, "x": _POSITIVE}, {}),
     "Igamma": ({"a": _OTHER, "x": _POSITIVE}, {}),
     "Igammac": ({"a": _OTHER, "x": _POSITIVE}, {}),
-    "Zeta": ({"x": _OTHER + 1, "q": _POSITIVE}, {}),
+    "Zeta": ({"x": _OTHER + 1, "q": np.float32([0.1, np.inf, 2.5, np.nan])}, {}),
     "Cumprod": ({"x": _OTHER}, {"axis": 1, "reverse": True}),
     "CumulativeLogsumexp": ({"x": _OTHER}, {"axis": 0}),
     **{name: ({"x": -_OTHER, "y": _POSITIVE}, {}) for name in ("Mod", "TruncateMod")},

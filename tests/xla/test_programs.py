@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from headrace.run.devices import table
-from tests.support.device_programs import PROGRAMS
+from tests.support import device_programs, picture_and_sound_programs
 from tests.support.window_programs import outcome
+
+PROGRAMS = device_programs.PROGRAMS | picture_and_sound_programs.PROGRAMS
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from headrace.base.traits import CONTROL_FLOW
 from headrace.graph.graph import Operation
@@ -35,6 +35,8 @@ from headrace.run.exec.whole_loops import LoopProgram
 if TYPE_CHECKING:
     from headrace.run.exec.dataflow import DataflowProgram
 
+_MOST_FORMS: Final = 8
+"""How often a form is made, each time without what could not be compiled before."""
 Compiled: TypeAlias = "Program | DataflowProgram"
 
 
@@ -89,53 +91,51 @@ def _compiles(elsewhere: Placed) -> bool:
 
 def _forms(request: Request, nests: bool) -> dict[str, Callable[[], Made | None]]:
     """The other forms of a program, by name."""
-    forms: dict[str, Callable[[], Made | None]] = {
-        "compiled": _once(partial(_fused, request, nests))
-    }
-    return {"loops": _WithLoops(request, nests), **forms} if nests else forms
+    forms: dict[str, Callable[[], Made | None]] = {"compiled": _Form(request, nests, False)}
+    return {"loops": _Form(request, nests, True), **forms} if nests else forms
 
 
-def _fused(request: Request, nests: bool) -> Made | None:
-    """The program in which what is in a row is compiled; None if there is nothing of that, or nobody to do it."""
-    from headrace.run.devices import xla  # where there is JAX
+class _Form:
+    """The program in which what is in a row is compiled, and loops as a whole if wanted.
 
-    if not request.placed and not xla.compiles_here():
-        return None
-    before, step = versions(replace(request, fuses=True), nests)
-    kernels = _kernels(step)
-    return (emit(step, before).run, kernels) if kernels else None
+    Asked again, it is one without the nodes and loops for which that has failed.
+    """
 
+    def __init__(self, request: Request, nests: bool, whole: bool) -> None:
+        self._request = replace(request, fuses=True, whole=whole)
+        self._nests = nests
+        self._kernels: list[FusedKernel] = []
+        self._loops: dict[Operation, LoopProgram] = {}
+        self._left = _MOST_FORMS
 
-def _once(make: Callable[[], Made | None]) -> Callable[[], Made | None]:
-    """What is not made again once it has failed."""
-    left = [make]
-    return lambda: left.pop()() if left else None
+    def __call__(self) -> Made | None:
+        """None if there is nothing to be compiled, or nobody to do it."""
+        if self._left < _MOST_FORMS:
+            failed = {op for op, program in self._loops.items() if program.failed}
+            failed |= {each.refused for each in self._kernels if each.refused is not None}
+            if failed <= self._request.without or not self._left:
+                return None
+            self._request = replace(self._request, without=self._request.without | failed)
+        self._left -= 1
+        return self._made()
+
+    def _made(self) -> Made | None:
+        from headrace.run.devices import xla  # where there is JAX
+
+        request = self._request
+        if not request.placed and not xla.compiles_here():
+            return None
+        before, step = versions(request, self._nests)
+        self._kernels = _kernels(step)
+        self._loops = programs(step) if request.whole else {}
+        if request.whole and not self._loops:
+            return None
+        compiled = [*self._kernels, *self._loops.values()]
+        return (emit(step, before).run, compiled) if compiled else None
 
 
 def _kernels(step: Step) -> list[FusedKernel]:
     return [each.kernel.fused for each in instrs(step.code) if each.what == FUSED]  # type: ignore[union-attr]
-
-
-class _WithLoops:
-    """As `_fused`, where loops are compiled as a whole; another time without those for which that has failed."""
-
-    def __init__(self, request: Request, nests: bool) -> None:
-        self._request, self._nests = request, nests
-        self._made: dict[Operation, LoopProgram] | None = None
-
-    def __call__(self) -> Made | None:
-        """None if there are none of them."""
-        request = self._request
-        if self._made is not None:
-            failed = {op for op, program in self._made.items() if program.failed}
-            if not failed:
-                return None
-            request = self._request = replace(request, without=request.without | failed)
-        before, step = versions(replace(request, fuses=True, whole=True), self._nests)
-        self._made = programs(step)
-        if not self._made:
-            return None
-        return emit(step, before).run, [*_kernels(step), *self._made.values()]
 
 
 def _functions(op: Operation, device: str) -> Any:

@@ -8,13 +8,19 @@ Called by: plan.passes.  Threads: any.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from typing import Any
 
+import numpy as np
+
+from headrace.base.traits import DRAWS_BY_SHAPE
+from headrace.graph.graph import Operation
 from headrace.plan.copies import asks_for_shapes
 from headrace.plan.devices import array_kernel
-from headrace.plan.ir import AHEAD, BRANCH, LOOP, NODE, Instr, Step, instrs
+from headrace.plan.ir import AHEAD, BRANCH, LOOP, NODE, Instr, Step, Values, instrs
 from headrace.plan.nesting import closed
-from headrace.run.devices.device import HOST
+from headrace.run.devices.device import HOST, IN_HOST_MEMORY, NUMBERS
 
 
 def draw_ahead(step: Step) -> Step:
@@ -33,12 +39,12 @@ def _divided(step: Step, told: AbstractSet[int]) -> Step:
             bodies = tuple([_divided(body, told) for body in instr.body])
             instr = closed(instr.changed(body=bodies))
         elif _is_for_two(instr, step, told):
-            taken = step.values.new(None)
+            taken, shown = step.values.new(None), _shown(instr, step.values)
             code.append(
                 Instr(
                     instr.op,
                     (),
-                    instr.inputs,
+                    shown,
                     (taken,),
                     device=instr.device,
                     after=instr.after,
@@ -50,6 +56,17 @@ def _divided(step: Step, told: AbstractSet[int]) -> Step:
     return step.with_code(code)
 
 
+def is_whole(instr: Instr) -> bool:
+    """Whether a node takes random numbers by itself, so that only the host can do it."""
+    spec = instr.op.spec
+    return (
+        spec is not None
+        and spec.ahead_fn is not None
+        and instr.what == NODE
+        and len(instr.inputs) == len(instr.op.inputs)
+    )
+
+
 def _is_for_two(instr: Instr, step: Step, told: AbstractSet[int]) -> bool:
     """On the host it is one, unless it may be part of a group: there its kernel may have quicker numbers."""
     spec = instr.op.spec
@@ -59,5 +76,40 @@ def _is_for_two(instr: Instr, step: Step, told: AbstractSet[int]) -> bool:
         return False
     if instr.op in step.request.placed:
         return True
-    known = all(value in step.values.constants or value in told for value in instr.inputs)
-    return step.request.fuses and known and HOST.compiles
+    if not step.request.fuses or not HOST.compiles or not _numeric(instr.op):
+        return False
+    constants = step.values.constants
+    return all(
+        by_shape or value in constants or value in told
+        for value, by_shape in zip(instr.inputs, _by_shape(instr, constants), strict=True)
+    )
+
+
+def _numeric(op: Operation) -> bool:
+    return all(each._dtype._base.name in NUMBERS for each in (*op.inputs, *op.outputs))
+
+
+def _by_shape(instr: Instr, constants: Mapping[int, Any]) -> list[bool]:
+    """Of each input whether only its shape matters, and the graph knows that."""
+    if DRAWS_BY_SHAPE not in instr.op.traits:
+        return [False] * len(instr.inputs)
+    return [
+        value not in constants
+        and tensor._dtype._base.name not in IN_HOST_MEMORY
+        and tensor._raw is not None
+        and None not in tensor._raw
+        for value, tensor in zip(instr.inputs, instr.op.inputs, strict=True)
+    ]
+
+
+def _shown(instr: Instr, values: Values) -> tuple[int, ...]:
+    """What it looks at to say how much it takes: it need not wait for what the graph knows the shape of."""
+    found = []
+    by_shape = _by_shape(instr, values.constants)
+    for value, tensor, alone in zip(instr.inputs, instr.op.inputs, by_shape, strict=True):
+        if alone:
+            value = values.new(tensor)
+            nothing: Any = np.zeros((), tensor._dtype._base.np)
+            values.constants[value] = np.broadcast_to(nothing, tensor._raw)  # type: ignore[arg-type]
+        found.append(value)
+    return tuple(found)

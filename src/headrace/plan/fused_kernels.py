@@ -14,13 +14,14 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
+from headrace.graph.graph import Operation
 from headrace.ops._portable.table import ASSIGN, READ, ArrayKernel, StateKernel, check, tracing
 from headrace.plan.binding import bound_kernel
 from headrace.plan.devices import kernel_of
 from headrace.plan.ir import SIZES
 from headrace.plan.rules.group import Group
 from headrace.plan.variables import Variables
-from headrace.run.exec.fused import FusedKernel
+from headrace.run.exec.fused import FusedKernel, Untraced
 from headrace.run.exec.instructions import Kernel
 from headrace.run.exec.updating import Held, UpdatingKernel
 
@@ -34,6 +35,7 @@ class _Part(NamedTuple):
     kernel: one of the host's, if it follows from shapes.
     """
 
+    op: Operation
     kernel: ArrayKernel | StateKernel | Callable[..., Any]
     attrs: dict[str, Any]
     inputs: Sequence[tuple[int, bool]]
@@ -143,13 +145,13 @@ def _parts(group: Group) -> list[_Part]:
             of_sizes = member.what == SIZES
             host = member.kernel if of_sizes else bound_kernel(member.op, member.op.spec)
             assert host is not None
-            found.append(_Part(host, {}, places, outputs, of_sizes or single))
+            found.append(_Part(member.op, host, {}, places, outputs, of_sizes or single))
             continue
         assert kernel is not None
         attrs = {name: member.op.attrs[name] for name in kernel.attrs if name in member.op.attrs}
         stays = [kernel.on_host(place, len(member.inputs)) for place in range(len(member.inputs))]
         inputs = list(zip(group.inputs_of(member), stays, strict=True))
-        found.append(_Part(kernel, attrs, inputs, outputs, single))
+        found.append(_Part(member.op, kernel, attrs, inputs, outputs, single))
     return found
 
 
@@ -255,7 +257,10 @@ class _Values:
         """Compute all, the first result of which stands at `count`; whether it holds."""
         with tracing() as required:
             for part in parts:
-                found = self._found(part)
+                try:
+                    found = self._found(part)
+                except Exception as error:
+                    raise Untraced(part.op) from error
                 if found is not None:
                     of_host = not isinstance(part.kernel, (ArrayKernel, StateKernel))
                     made = self._known if of_host else self._arrays

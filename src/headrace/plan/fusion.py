@@ -36,8 +36,9 @@ from headrace.graph.tensor import Tensor
 from headrace.ops._portable.table import READ, ArrayKernel, StateKernel, array_kernels
 from headrace.plan.copies import asks_for_shapes
 from headrace.plan.devices import Placed, kernel_of
+from headrace.plan.draws import is_whole
 from headrace.plan.fused_kernels import build, build_updating
-from headrace.plan.ir import BRANCH, FUSED, LOOP, NODE, Instr, Request, Step, instrs
+from headrace.plan.ir import AHEAD, BRANCH, FUSED, LOOP, NODE, Instr, Request, Step, instrs
 from headrace.plan.nesting import closed
 from headrace.plan.rules.group import Match, joined
 from headrace.plan.variables import Variables
@@ -127,6 +128,8 @@ def of_shapes(step: Step) -> set[int]:
     """Values, in branches and loops, too, that are numbers made of nothing but shapes."""
     found: set[int] = set()
     for instr in instrs(step.code):
+        if instr.what == AHEAD:  # numbers that are others in each step
+            continue
         if asks_for_shapes(instr) or _only_counts(instr, found, step.values.constants):
             found.update(instr.outputs)
     return found
@@ -373,6 +376,8 @@ class _Fusing:
         kernel = kernel_of(op)
         if kernel is None or MAY_WAIT in op.traits or not self._device(instr).compiles:
             return False
+        if is_whole(instr) or op in self._step.request.without:
+            return False
         if isinstance(kernel, StateKernel):
             return self._fits_of_state(instr, kernel)
         if SIZED_BY_VALUES in op.traits or (kernel.alone and self._device(instr) is HOST):
@@ -392,7 +397,7 @@ class _Fusing:
 
     def _follows_from_shapes(self, instr: Instr) -> bool:
         """Whether it is computed when the program is made."""
-        if not self._members or instr.after != self._members[0].after:
+        if not self._members or instr.after != self._members[0].after or instr.what == AHEAD:
             return False
         if asks_for_shapes(instr):
             if self._where is HOST:

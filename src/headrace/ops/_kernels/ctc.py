@@ -33,12 +33,15 @@ def _logsumexp(*terms: Array) -> Array:
 class Lattice:
     """Where labellings may be: blanks around and between the labels, and how they may go on.
 
-    places int [batch, 2 * most + 1]: the class of each place; count [batch]: how many a labelling has.
+    places int [batch, 2 * most + 1]: the class of each place; count [batch]: how many a labelling has; final: where one
+    may end.
     """
 
-    def __init__(self, labels: Sequence[Sequence[int]], blank: int, merged: bool) -> None:
-        """merged: a label that comes twice in turn, with no blank between, counts once."""
-        most = max(map(len, labels), default=0)
+    def __init__(
+        self, labels: Sequence[Sequence[int]], blank: int, merged: bool, room: int = 0
+    ) -> None:
+        """merged: a label that comes twice in turn, with no blank between, counts once.  room: for as many labels."""
+        most = max(room, *map(len, labels)) if labels else room
         self.count = np.array([2 * len(each) + 1 for each in labels])
         self.places = np.full((len(labels), 2 * most + 1), blank, np.int64)
         for row, each in zip(self.places, labels, strict=True):
@@ -49,7 +52,9 @@ class Lattice:
         self.skips[:, :2] = False
         if merged:
             self.skips[:, 2:] &= self.places[:, 2:] != self.places[:, :-2]
-        self.inside = np.arange(2 * most + 1) < self.count[:, None]
+        every = np.arange(2 * most + 1)
+        self.inside = every < self.count[:, None]
+        self.final = self.inside & (every >= self.count[:, None] - 2)
 
     def onward(self, alpha: Array) -> Array:
         """What each place gets of the places before it, and of itself."""
@@ -92,15 +97,14 @@ def loss(
         alphas[t][~lattice.inside] = NEVER
     last = np.maximum(lengths - 1, 0)
     ends = alphas[last, np.arange(batch)] if steps else np.full((batch, size), NEVER)
-    final = lattice.inside & (np.arange(size) >= lattice.count[:, None] - 2)
-    total = np.logaddexp.reduce(np.where(final, ends, NEVER), axis=1)
+    total = np.logaddexp.reduce(np.where(lattice.final, ends, NEVER), axis=1)
     possible = np.isfinite(total) & (lengths > 0)
     beta = np.full((batch, size), NEVER)
     for t in reversed(range(steps)):
         ending = (lengths - 1 == t)[:, None]
         if t + 1 < steps:
             beta = lattice.backward(beta + log_y[t + 1][rows, lattice.places])
-        beta = np.where(ending, np.where(final, 0.0, NEVER), beta)
+        beta = np.where(ending, np.where(lattice.final, 0.0, NEVER), beta)
         some = possible & (t < lengths)
         share = np.exp(alphas[t] + beta - np.where(possible, total, 0.0)[:, None])
         share[~some | ~lattice.inside.any(axis=1)] = 0

@@ -101,13 +101,13 @@ def _float64s(xp: Any, words: Words) -> tuple[Any, Any]:
     return _fraction(xp, pairs[0], "float64"), _fraction(xp, pairs[1], "float64")
 
 
-def _uniform(xp: Any, kind: str, taken: Any, words: Words) -> Any:
+def uniform(xp: Any, kind: str, taken: Any, words: Words) -> Any:
     if kind == "float64":
         return _in_order(xp, _float64s(xp, words))
     return _in_order(xp, [_fraction(xp, each, kind) for each in words])
 
 
-def _normal(xp: Any, kind: str, taken: Any, words: Words) -> Any:
+def normal(xp: Any, kind: str, taken: Any, words: Words) -> Any:
     """By Box and Muller's transform."""
     if kind == "float64":
         of_radius, of_angle = _float64s(xp, words)
@@ -166,7 +166,7 @@ def _compiled(xp: Any, maker: Maker, kind: str, blocks: int) -> Callable[[Any], 
     return program
 
 
-def _filled(xp: Any, maker: Maker, shape: Any, taken: Any, dtype: Any) -> Any:
+def filled(xp: Any, maker: Maker, shape: Any, taken: Any, dtype: Any) -> Any:
     check(np.ndim(shape) == 1)
     sizes = tuple([int(size) for size in shape])
     check(min(sizes, default=1) >= 0)
@@ -182,17 +182,17 @@ def _filled(xp: Any, maker: Maker, shape: Any, taken: Any, dtype: Any) -> Any:
 
 @arrays("RandomUniform", host=(0,))
 def _random_uniform(xp: Any, shape: Any, taken: Any, *, dtype: Any) -> Any:
-    return _filled(xp, _uniform, shape, taken, dtype)
+    return filled(xp, uniform, shape, taken, dtype)
 
 
 @arrays("RandomStandardNormal", host=(0,))
 def _random_normal(xp: Any, shape: Any, taken: Any, *, dtype: Any) -> Any:
-    return _filled(xp, _normal, shape, taken, dtype)
+    return filled(xp, normal, shape, taken, dtype)
 
 
 @arrays("RandomUniformInt", host=(0, 1, 2))
 def _random_whole(xp: Any, shape: Any, minval: Any, maxval: Any, taken: Any, *, Tout: Any) -> Any:
-    return _filled(xp, _whole, shape, taken, Tout)
+    return filled(xp, _whole, shape, taken, Tout)
 
 
 # -- of a stream that is carried along -------------------------------------------------------------------------------
@@ -261,22 +261,22 @@ def _limited(xp: Any, taken: Any, minval: Any, maxval: Any, dtype: Any) -> Any:
 def _fillers(name: str, maker: Maker) -> None:
     @arrays(name, host=(0,))
     def by_seed(xp: Any, shape: Any, seed: Any, *, dtype: Any) -> Any:
-        return _filled(xp, maker, shape, _of_seed(xp, seed), dtype)
+        return filled(xp, maker, shape, _of_seed(xp, seed), dtype)
 
     @arrays(f"{name}V2", host=(0, 3))
     def by_key(xp: Any, shape: Any, key: Any, counter: Any, alg: Any, *, dtype: Any) -> Any:
-        return _filled(xp, maker, shape, _of_key(xp, key, counter, alg), dtype)
+        return filled(xp, maker, shape, _of_key(xp, key, counter, alg), dtype)
 
 
-_fillers("StatelessRandomUniform", _uniform)
-_fillers("StatelessRandomNormal", _normal)
+_fillers("StatelessRandomUniform", uniform)
+_fillers("StatelessRandomNormal", normal)
 _fillers("StatelessRandomUniformFullInt", _all_bits)
 
 
 @arrays("StatelessRandomUniformInt", host=(0, 2, 3))
 def _whole_by_seed(xp: Any, shape: Any, seed: Any, minval: Any, maxval: Any, *, dtype: Any) -> Any:
     taken = _limited(xp, _of_seed(xp, seed), minval, maxval, dtype)
-    return _filled(xp, _whole, shape, taken, dtype)
+    return filled(xp, _whole, shape, taken, dtype)
 
 
 @arrays("StatelessRandomUniformIntV2", host=(0, 3, 4, 5))
@@ -284,7 +284,7 @@ def _whole_by_key(
     xp: Any, shape: Any, key: Any, counter: Any, alg: Any, minval: Any, maxval: Any, *, dtype: Any
 ) -> Any:
     taken = _limited(xp, _of_key(xp, key, counter, alg), minval, maxval, dtype)
-    return _filled(xp, _whole, shape, taken, dtype)
+    return filled(xp, _whole, shape, taken, dtype)
 
 
 @arrays("StatelessRandomGetKeyCounter")
@@ -302,7 +302,7 @@ def _classes(xp: Any, logits: Any, samples: Any, taken: Any, dtype: Any) -> Any:
     batch, classes = logits.shape
     many = int(samples)
     check(batch > 0 and classes > 0 and many > 0)
-    drawn = _filled(xp, _uniform, np.array([batch, many]), taken, float64)
+    drawn = filled(xp, uniform, np.array([batch, many]), taken, float64)
     wide = xp.astype(logits, xp.float64)
     finite = xp.isfinite(wide)
     least = xp.full_like(wide, -math.inf)

@@ -9,17 +9,14 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, Final
 
-from headrace.ops._portable.table import arrays, check
+from headrace.ops._portable.table import arrays, check, require
 
 _UNARY: Final = {
     "Abs": "abs",
-    "ComplexAbs": "abs",
     "Neg": "negative",
     "Square": "square",
     "LogicalNot": "logical_not",
     "Conj": "conj",
-    "Real": "real",
-    "Imag": "imag",
     "IsNan": "isnan",
     "IsInf": "isinf",
     "IsFinite": "isfinite",
@@ -115,7 +112,10 @@ def _rsqrt(xp: Any, x: Any) -> Any:
 
 @arrays("SquaredDifference", reals=True)
 def _squared_difference(xp: Any, x: Any, y: Any) -> Any:
-    return xp.square(x - y)
+    difference = x - y
+    if xp.isdtype(difference.dtype, "complex floating"):
+        return difference * xp.conj(difference)
+    return xp.square(difference)
 
 
 @arrays("DivNoNan", reals=True)
@@ -168,9 +168,16 @@ def _approximate_equal(xp: Any, x: Any, y: Any, *, tolerance: float) -> Any:
     return xp.abs(x - y) < tolerance
 
 
-@arrays("Angle")
-def _angle(xp: Any, input: Any) -> Any:
-    return xp.atan2(xp.imag(input), xp.real(input))
+def _of_complex(name: str, function: Callable[[Any, Any], Any]) -> None:
+    @arrays(name)
+    def kernel(xp: Any, input: Any, *, Tout: Any) -> Any:
+        return xp.astype(function(xp, input), getattr(xp, Tout.base_dtype.name))
+
+
+_of_complex("Real", lambda xp, x: xp.real(x))
+_of_complex("Imag", lambda xp, x: xp.imag(x))
+_of_complex("ComplexAbs", lambda xp, x: xp.abs(x))
+_of_complex("Angle", lambda xp, x: xp.atan2(xp.imag(x), xp.real(x)))
 
 
 @arrays("Cross", reals=True, alike=True)
@@ -206,10 +213,13 @@ def _clip_by_value(xp: Any, t: Any, clip_value_min: Any, clip_value_max: Any) ->
 
 @arrays("Cast")
 def _cast(xp: Any, x: Any, *, SrcT: Any, DstT: Any) -> Any:
-    if SrcT.is_floating and DstT.is_integer:
-        raise NotImplementedError  # what does not fit is the processor's to say
     if SrcT.is_complex and not DstT.is_complex:
         x = xp.real(x)
+    if DstT.is_integer and xp.isdtype(x.dtype, "real floating"):
+        info = xp.iinfo(getattr(xp, DstT.base_dtype.name))
+        above = x >= float(info.min) if info.min else x > -1.0
+        fits = xp.logical_and(above, x < float(info.max // 2 + 1) * 2.0)
+        require(xp, fits, "what does not fit is the processor's to say")
     return xp.astype(x, getattr(xp, DstT.base_dtype.name))
 
 
@@ -225,6 +235,10 @@ def _bias_add(xp: Any, value: Any, bias: Any, *, data_format: bytes = b"NHWC") -
 # -- gradients ----------------------------------------------------------------------------------------------------
 
 
+def _conjugate(xp: Any, y: Any) -> Any:
+    return xp.conj(y) if xp.isdtype(y.dtype, "complex floating") else y
+
+
 @arrays("TanhGrad", reals=True, alike=True)
 def _tanh_grad(xp: Any, y: Any, dy: Any) -> Any:
     return dy * (1.0 - xp.square(y))
@@ -237,14 +251,15 @@ def _sigmoid_grad(xp: Any, y: Any, dy: Any) -> Any:
 
 @arrays("SqrtGrad", reals=True, alike=True)
 def _sqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
-    return dy * 0.5 / y
+    return dy * 0.5 / _conjugate(xp, y)
 
 
 @arrays("RsqrtGrad", reals=True, alike=True)
 def _rsqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
+    y = _conjugate(xp, y)
     return dy * -0.5 * (xp.square(y) * y)
 
 
 @arrays("ReciprocalGrad", "InvGrad", reals=True, alike=True)
 def _reciprocal_grad(xp: Any, y: Any, dy: Any) -> Any:
-    return -dy * xp.square(y)
+    return -dy * xp.square(_conjugate(xp, y))

@@ -93,10 +93,14 @@ def _bilinear(xp: Any, images: Any, size: Any, **attrs: Any) -> Any:
     return x
 
 
+def _fit_original(grads: Any, original: Any) -> None:
+    check(grads.ndim == original.ndim == 4 and grads.shape[::3] == original.shape[::3])
+    check(math.prod(grads.shape) > 0 and math.prod(original.shape) > 0)
+
+
 def _gradient(along: Along) -> Callable[..., Any]:
     def kernel(xp: Any, grads: Any, original: Any, **attrs: Any) -> Any:
-        check(grads.ndim == original.ndim == 4 and grads.shape[::3] == original.shape[::3])
-        check(math.prod(grads.shape) > 0 and math.prod(original.shape) > 0)
+        _fit_original(grads, original)
         sizes = original.shape[1:3]
         rows, columns = _lines(sizes, grads.shape[1:3], along, attrs)
         return _both(
@@ -146,6 +150,43 @@ def _nearest_grad(xp: Any, grads: Any, size: Any, **attrs: Any) -> Any:
         found = sum_of_lines(xp, flat, constant(xp, flat, at), sides[axis - 1])
         made = xp.moveaxis(xp.reshape(found, (sides[axis - 1], *rows.shape[1:])), 0, axis)
     return made
+
+
+# -- scaled and moved -------------------------------------------------------------------------------------------------
+
+
+def _spans(
+    sides: Sequence[int],
+    out: Sequence[int],
+    scale: Any,
+    moved: Any,
+    kernel_type: bytes,
+    antialias: bool,
+) -> list[Taps]:
+    check(np.shape(scale) == np.shape(moved) == (2,) and bool((scale > 0).all()))
+    check(kernel_type in resampling.KERNELS)
+    return [
+        resampling.spans(kernel_type, size, side, by, far, antialias)
+        for size, side, by, far in zip(sides, out, scale, moved, strict=True)
+    ]
+
+
+_KERNEL = ("kernel_type", "antialias")
+
+
+@arrays("ScaleAndTranslate", host=(1, 2, 3), attrs=_KERNEL)
+def _scaled(xp: Any, images: Any, size: Any, scale: Any, moved: Any, **attrs: Any) -> Any:
+    sides = _sides(images, size)
+    rows, columns = _spans(images.shape[1:3], sides, scale, moved, **attrs)
+    return _both(xp, images, rows, columns, xp.float32)
+
+
+@arrays("ScaleAndTranslateGrad", host=(2, 3), attrs=_KERNEL)
+def _scaled_grad(xp: Any, grads: Any, original: Any, scale: Any, moved: Any, **attrs: Any) -> Any:
+    _fit_original(grads, original)
+    sizes = original.shape[1:3]
+    rows, columns = _spans(sizes, grads.shape[1:3], scale, moved, **attrs)
+    return _both(xp, grads, rows.transposed(sizes[0]), columns.transposed(sizes[1]), original.dtype)
 
 
 # -- crops ------------------------------------------------------------------------------------------------------------

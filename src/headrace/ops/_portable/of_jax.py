@@ -35,7 +35,6 @@ for _op, _name in {
     "Erfinv": "erfinv",
     "Lgamma": "gammaln",
     "Ndtri": "ndtri",
-    "Zeta": "zeta",
 }.items():
     _special(_op, _name)
 
@@ -46,6 +45,15 @@ def _sigmoid(xp: Any, x: Any) -> Any:
     from jax import lax
 
     return lax.logistic(x)
+
+
+@of_jax("Zeta")
+def _zeta(xp: Any, x: Any, q: Any) -> Any:
+    from jax.scipy import special
+
+    found = special.zeta(x, q)
+    nothing = xp.logical_and(x > 1.0, q == xp.inf)
+    return xp.where(nothing, xp.zeros_like(found), found)
 
 
 @of_jax("Betainc")
@@ -123,10 +131,11 @@ def _next_after(xp: Any, x: Any, y: Any) -> Any:
 
 
 @of_jax("Complex")
-def _complex(xp: Any, real: Any, imag: Any) -> Any:
+def _complex(xp: Any, real: Any, imag: Any, *, Tout: Any) -> Any:
     from jax import lax
 
-    return lax.complex(*xp.broadcast_arrays(real, imag))
+    found = lax.complex(*xp.broadcast_arrays(real, imag))
+    return xp.astype(found, getattr(xp, Tout.base_dtype.name))
 
 
 @of_jax("Bitcast", reals=False)
@@ -150,7 +159,13 @@ def _adjoint(xp: Any, matrix: Any) -> Any:
     return xp.conj(xp.matrix_transpose(matrix))
 
 
+def _wide(x: Any) -> None:
+    """LAPACK has nothing for halves."""
+    check(x.dtype.itemsize > 2)
+
+
 def _square(x: Any) -> None:
+    _wide(x)
     check(x.ndim >= 2 and x.shape[-1] == x.shape[-2] > 0)
 
 
@@ -224,6 +239,7 @@ def _lu(xp: Any, input: Any, *, output_idx_type: Any) -> tuple[Any, Any]:
 def _least_squares(xp: Any, matrix: Any, rhs: Any, l2_regularizer: Any, *, fast: bool) -> Any:
     from jax import lax
 
+    _wide(matrix)
     check(matrix.ndim == rhs.ndim >= 2 and matrix.shape[:-1] == rhs.shape[:-1])
     check(0 not in (*matrix.shape, *rhs.shape) and l2_regularizer.ndim == 0 <= l2_regularizer)
     if not fast:
@@ -270,6 +286,7 @@ def _known(xp: Any, x: Any) -> Any:
 
 @of_jax("Qr")
 def _qr(xp: Any, input: Any, *, full_matrices: bool) -> tuple[Any, Any]:
+    _wide(input)
     check(input.ndim >= 2 and 0 not in input.shape)
     require(xp, _known(xp, input), "not all finite")
     q, r = xp.linalg.qr(input, mode="complete" if full_matrices else "reduced")
@@ -278,6 +295,7 @@ def _qr(xp: Any, input: Any, *, full_matrices: bool) -> tuple[Any, Any]:
 
 @of_jax("Svd")
 def _svd(xp: Any, input: Any, *, compute_uv: bool, full_matrices: bool) -> tuple[Any, ...]:
+    _wide(input)
     check(input.ndim >= 2 and 0 not in input.shape)
     require(xp, _known(xp, input), "not all finite")
     nothing = xp.zeros((0,), input.dtype)

@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from headrace.ops._portable.table import arrays, check, device_of, is_jax
+from headrace.ops._portable.programs import along, as_program
+from headrace.ops._portable.table import arrays, check, device_of
 from headrace.ops.nn.recurrent import ICFO, IFCO
 
 _CELL = ("forget_bias", "cell_clip", "use_peephole")
@@ -138,25 +139,6 @@ def _lstm_cell_grad(
 
 # -- along time -------------------------------------------------------------------------------------------------------
 
-Step = Callable[[Any, Any], tuple[Any, Any]]
-"""(what is carried, a row of each array) -> (what is carried on, a row of each result)."""
-
-
-def _along(xp: Any, step: Step, carried: Any, rows: list[Any], reverse: bool = False) -> Any:
-    """What is carried at the end, and the results [time, …]."""
-    if is_jax(xp):
-        from jax import lax
-
-        return lax.scan(step, carried, rows, reverse=reverse)
-    count = rows[0].shape[0]
-    made: list[Any] = []
-    for at in reversed(range(count)) if reverse else range(count):
-        carried, row = step(carried, [each[at, ...] for each in rows])
-        made.append(row)
-    if reverse:
-        made.reverse()
-    return carried, [xp.stack(list(each), axis=0) for each in zip(*made, strict=True)]
-
 
 def _limited(limit: Any, time: int) -> int:
     check(limit.ndim == 0 and 0 < int(limit) <= time)
@@ -173,35 +155,29 @@ def _to_length(xp: Any, x: Any, time: int) -> Any:
 
 
 def _sequence(order: str) -> Callable[..., Any]:
-    def kernel(
-        xp: Any,
-        seq_len_max: Any,
-        x: Any,
-        cs: Any,
-        h: Any,
-        w: Any,
-        wci: Any,
-        wcf: Any,
-        wco: Any,
-        b: Any,
-        **attrs: Any,
-    ) -> list[Any]:
+    def kernel(xp: Any, seq_len_max: Any, x: Any, *state: Any, **attrs: Any) -> list[Any]:
+        cs, h, w, wci, wcf, wco, b = state
         check(x.ndim == 3)
         _fits(x, cs, h, w, (wci, wcf, wco), b)
-        time, depth = x.shape[0], x.shape[2]
-        steps = _limited(seq_len_max, time)
-        lstm = _Lstm(xp, depth, w, (wci, wcf, wco), b, order, **attrs)
-        given = xp.matmul(_wide(xp, x[:steps, ...]), lstm.by_inputs) + lstm.bias
-
-        def step(carried: Any, row: Any) -> Any:
-            cs, h = carried
-            made = lstm.step(row[0] + xp.matmul(h, lstm.by_outputs), cs)
-            return (made[1], made[6]), list(made)
-
-        _, made = _along(xp, step, (_wide(xp, cs), _wide(xp, h)), [given])
-        return [_to_length(xp, xp.astype(each, x.dtype), time) for each in made]
+        steps = _limited(seq_len_max, x.shape[0])
+        made: list[Any] = as_program(xp, _forward, x, *state, order=order, steps=steps, **attrs)
+        return made
 
     return kernel
+
+
+def _forward(xp: Any, x: Any, *state: Any, order: str, steps: int, **attrs: Any) -> list[Any]:
+    cs, h, w, *peepholes, b = state
+    lstm = _Lstm(xp, x.shape[2], w, peepholes, b, order, **attrs)
+    given = xp.matmul(_wide(xp, x[:steps, ...]), lstm.by_inputs) + lstm.bias
+
+    def step(carried: Any, row: Any) -> Any:
+        cs, h = carried
+        made = lstm.step(row[0] + xp.matmul(h, lstm.by_outputs), cs)
+        return (made[1], made[6]), list(made)
+
+    _, made = along(xp, step, (_wide(xp, cs), _wide(xp, h)), [given])
+    return [_to_length(xp, xp.astype(each, x.dtype), x.shape[0]) for each in made]
 
 
 arrays("BlockLSTM", host=(0,), reals=True, attrs=_CELL)(_sequence(ICFO))
@@ -213,33 +189,41 @@ def _sequence_back(order: str) -> Callable[..., Any]:
         x, cs_prev, h_prev, w, wci, wcf, wco, b, *more = inputs
         check(x.ndim == 3)
         _fits(x, cs_prev, h_prev, w, (wci, wcf, wco), b)
-        time, depth = x.shape[0], x.shape[2]
         check(all(each.shape == (*x.shape[:2], cs_prev.shape[1]) for each in more))
-        steps = _limited(seq_len_max, time)
-        lstm = _Lstm(xp, depth, w, (wci, wcf, wco), b, order, use_peephole=use_peephole)
-        rows = [_wide(xp, each[:steps, ...]) for each in more]
-        cs_first, h_first = (xp.expand_dims(_wide(xp, each), axis=0) for each in (cs_prev, h_prev))
-        before = xp.concat([cs_first, rows[1][:-1, ...]], axis=0)
-
-        def step(carried: Any, row: Any) -> Any:
-            dcs, dh = carried
-            *made, cs_grad, h_grad, cs_before = row
-            dcs, gates, of_peepholes = lstm.slopes(made, cs_before, dcs + cs_grad, dh + h_grad)
-            return (dcs, xp.matmul(gates, lstm.by_outputs.T)), [gates, *of_peepholes]
-
-        nothing = xp.zeros_like(cs_first[0, ...])
-        carried, found = _along(xp, step, (nothing, nothing), [*rows, before], reverse=True)
-        gates, *of_peepholes = found
-        dx = _to_length(xp, xp.matmul(gates, lstm.by_inputs.T), time)
-        last = xp.concat([h_first, rows[6][:-1, ...]], axis=0)
-        flat = xp.concat([_wide(xp, x[:steps, ...]), last], axis=2)
-        flat = xp.reshape(flat, (-1, flat.shape[2]))
-        by_gate = xp.reshape(gates, (-1, gates.shape[2]))
-        peepholes = [xp.sum(each, axis=0) for each in of_peepholes]
-        made = [dx, *carried, xp.matmul(flat.T, by_gate), *peepholes, xp.sum(by_gate, axis=0)]
-        return [xp.astype(each, x.dtype) for each in made]
+        steps = _limited(seq_len_max, x.shape[0])
+        made: list[Any] = as_program(
+            xp, _back, *inputs, order=order, steps=steps, use_peephole=use_peephole
+        )
+        return made
 
     return kernel
+
+
+def _back(xp: Any, *inputs: Any, order: str, steps: int, use_peephole: bool) -> list[Any]:
+    x, cs_prev, h_prev, w, wci, wcf, wco, b, *more = inputs
+    time, depth = x.shape[0], x.shape[2]
+    lstm = _Lstm(xp, depth, w, (wci, wcf, wco), b, order, use_peephole=use_peephole)
+    rows = [_wide(xp, each[:steps, ...]) for each in more]
+    cs_first, h_first = (xp.expand_dims(_wide(xp, each), axis=0) for each in (cs_prev, h_prev))
+    before = xp.concat([cs_first, rows[1][:-1, ...]], axis=0)
+
+    def step(carried: Any, row: Any) -> Any:
+        dcs, dh = carried
+        *made, cs_grad, h_grad, cs_before = row
+        dcs, gates, of_peepholes = lstm.slopes(made, cs_before, dcs + cs_grad, dh + h_grad)
+        return (dcs, xp.matmul(gates, lstm.by_outputs.T)), [gates, *of_peepholes]
+
+    nothing = xp.zeros_like(cs_first[0, ...])
+    carried, found = along(xp, step, (nothing, nothing), [*rows, before], reverse=True)
+    gates, *of_peepholes = found
+    dx = _to_length(xp, xp.matmul(gates, lstm.by_inputs.T), time)
+    last = xp.concat([h_first, rows[6][:-1, ...]], axis=0)
+    flat = xp.concat([_wide(xp, x[:steps, ...]), last], axis=2)
+    flat = xp.reshape(flat, (-1, flat.shape[2]))
+    by_gate = xp.reshape(gates, (-1, gates.shape[2]))
+    peepholes = [xp.sum(each, axis=0) for each in of_peepholes]
+    made = [dx, *carried, xp.matmul(flat.T, by_gate), *peepholes, xp.sum(by_gate, axis=0)]
+    return [xp.astype(each, x.dtype) for each in made]
 
 
 arrays("BlockLSTMGrad", host=(0,), reals=True)(_sequence_back(ICFO))

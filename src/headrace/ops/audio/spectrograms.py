@@ -19,10 +19,10 @@ from headrace.graph.shape_fns import ShapeContext
 __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
-_FLOOR = 1e-12  # energies below are taken for this before the logarithm
+FLOOR = 1e-12  # energies below are taken for this before the logarithm
 
 
-def _bins(window: int) -> int:
+def bins_of(window: int) -> int:
     """Of the transform of the power of two that a window fits into."""
     return (1 << (window - 1).bit_length()) // 2 + 1
 
@@ -34,11 +34,12 @@ def _spectrogram_shape(c: ShapeContext) -> Shape:
         raise ValueError(f"window size must be > 1, got {window}")
     if stride <= 0:
         raise ValueError(f"stride must be strictly positive, got {stride}")
-    slices = None if samples is None else _slices(samples, window, stride)
-    return (channels, slices, _bins(window))
+    slices = None if samples is None else slices_of(samples, window, stride)
+    return (channels, slices, bins_of(window))
 
 
-def _slices(samples: int, window: int, stride: int) -> int:
+def slices_of(samples: int, window: int, stride: int) -> int:
+    """How many windows there are, `stride` apart."""
     return 0 if samples < window else 1 + (samples - window) // stride
 
 
@@ -59,14 +60,19 @@ def audio_spectrogram_op(
     if input.ndim != 2:
         raise errors.invalid_argument(f"input must be 2-dimensional{text(input.shape)}")
     samples, channels = input.shape
-    slices, width = _slices(samples, window_size, stride), _bins(window_size)
+    slices, width = slices_of(samples, window_size, stride), bins_of(window_size)
     if not slices or not channels:
         return np.zeros((channels, slices, width), np.float32)
-    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window_size) / window_size)
     windows = np.lib.stride_tricks.sliding_window_view(input.T, window_size, axis=1)
-    found = np.fft.rfft(windows[:, ::stride] * hann, 2 * (width - 1), axis=-1)
+    found = np.fft.rfft(windows[:, ::stride] * hann(window_size), 2 * (width - 1), axis=-1)
     power = found.real**2 + found.imag**2
     return (power if magnitude_squared else np.sqrt(power)).astype(np.float32)
+
+
+def hann(window: int) -> Array:
+    """float64 [window]: how much each sample counts."""
+    made: Array = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / window)
+    return made
 
 
 def _mfcc_shape(c: ShapeContext) -> Shape:
@@ -104,9 +110,27 @@ def mfcc_op(
         raise errors.invalid_argument(
             f"Input sample_rate should be a scalar tensor, got {text(sample_rate.shape)} instead."
         )
-    rate, bins = int(sample_rate), spectrogram.shape[2]
-    count, coefficients = filterbank_channel_count, dct_coefficient_count
-    limits = lower_frequency_limit, upper_frequency_limit
+    bank, cosines = bands_and_waves(
+        spectrogram.shape[2],
+        int(sample_rate),
+        (lower_frequency_limit, upper_frequency_limit),
+        filterbank_channel_count,
+        dct_coefficient_count,
+    )
+    if bank is None:
+        return np.zeros((*spectrogram.shape[:2], dct_coefficient_count), np.float32)
+    energies = np.sqrt(spectrogram.astype(np.float64)) @ bank
+    logs = np.log(np.maximum(energies, FLOOR))
+    return (logs @ cosines).astype(np.float32)
+
+
+def bands_and_waves(
+    bins: int, rate: int, limits: tuple[float, float], count: int, coefficients: int
+) -> tuple[Array | None, Array]:
+    """Weights [bins, count] of bands, None if the upper limit is beyond the last bin; waves [count, coefficients].
+
+    Raises InvalidArgument.
+    """
     if (
         min(rate, count, coefficients) < 1
         or coefficients > count
@@ -118,12 +142,7 @@ def mfcc_op(
             f"{coefficients} coefficients: there must be two bins, a band and as many bands as coefficients, and the "
             "upper limit above the lower one"
         )
-    bank = _filterbank(bins, rate, count, *limits)
-    if bank is None:
-        return np.zeros((*spectrogram.shape[:2], coefficients), np.float32)
-    energies = np.sqrt(spectrogram.astype(np.float64)) @ bank
-    logs = np.log(np.maximum(energies, _FLOOR))
-    return (logs @ _cosines(count, coefficients)).astype(np.float32)
+    return _filterbank(bins, rate, count, *limits), _cosines(count, coefficients)
 
 
 def _mel(frequency: Any) -> Any:

@@ -50,6 +50,14 @@ def _drawn_shape(c: ShapeContext) -> Shape:
     return c.shape("images")
 
 
+def palette_of(depth: int) -> Array:
+    """float32 [colors, depth]: of boxes in turn, where no colors are given."""
+    found: Array = _PALETTE[:, :depth].copy()
+    if depth == 1:
+        found[:] = 1
+    return found
+
+
 def _drawn(images: Array, boxes: Array, colors: Array | None) -> Array:
     if images.ndim != 4 or images.shape[-1] not in (1, 3, 4):
         raise errors.invalid_argument(
@@ -62,15 +70,13 @@ def _drawn(images: Array, boxes: Array, colors: Array | None) -> Array:
             f"{text(boxes.shape)}, images {text(images.shape)}"
         )
     depth = images.shape[-1]
-    palette = _PALETTE[:, :depth].copy()
+    palette = palette_of(depth)
     if colors is not None and colors.size:
         if colors.ndim != 2 or colors.shape[1] < depth:
             raise errors.invalid_argument(
                 f"colors must be a 2-D matrix of as many columns as there are channels, {depth}: {text(colors.shape)}"
             )
         palette = colors[:, :depth]
-    elif depth == 1:
-        palette[:] = 1
     out = images.copy()
     height, width = images.shape[1:3]
     for number, image in enumerate(out):

@@ -8,19 +8,19 @@ the same seeds
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, merge_sizes, text
-from headrace.base.traits import NEVER_FOLDED, STATEFUL
+from headrace.base.traits import DRAWS_BY_SHAPE, NEVER_FOLDED, STATEFUL
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops._kernels.random_streams import Stream
+from headrace.ops._kernels.random_streams import Stream, normal, uniform
 from headrace.ops.random.draws import stream_of
 from headrace.run.exec.kernel import KernelContext
 
@@ -357,7 +357,7 @@ def _glimpse_shape(c: ShapeContext) -> Shape:
     return (batch, *sides, images[3])
 
 
-_NOISES = (b"uniform", b"gaussian", b"zero")
+NOISES = (b"uniform", b"gaussian", b"zero")
 
 
 def _glimpses(
@@ -370,8 +370,9 @@ def _glimpses(
     normalized: bool,
     uniform: bool,
     noise: bytes,
+    taken: Array | None,
 ) -> Array:
-    if noise not in _NOISES or (uniform and noise != b"uniform"):
+    if noise not in NOISES or (uniform and noise != b"uniform"):
         raise errors.invalid_argument(
             f"The uniform_noise and noise should not be specified at the same time: noise is {noise.decode()!r}, one "
             "of 'uniform', 'gaussian' and 'zero', the last two with uniform_noise=False"
@@ -391,7 +392,8 @@ def _glimpses(
     high, wide = (int(each) for each in size)
     if high < 0 or wide < 0:
         raise errors.invalid_argument(f"size must not be negative: {high}, {wide}")
-    made = _noise(ctx, (len(images), high, wide, images.shape[3]), noise, images)
+    shape = len(images), high, wide, images.shape[3]
+    made = _noise(lambda: _stream(ctx, taken), shape, noise, images)
     sides = np.array(images.shape[1:3], F)
     at = offsets * sides if normalized else offsets.astype(F)
     if centered:
@@ -412,19 +414,24 @@ def _glimpses(
     return made
 
 
-def _noise(ctx: KernelContext, shape: tuple[int, ...], noise: bytes, images: Array) -> Array:
+def _stream(ctx: KernelContext, taken: Array | None) -> Stream:
+    return stream_of(ctx, 0, 0) if taken is None else Stream.of_taken(taken)
+
+
+def _noise(
+    stream: Callable[[], Stream], shape: tuple[int, ...], noise: bytes, images: Array
+) -> Array:
     """As high as the numbers of each image; of each channel, if it is gaussian."""
     if noise == b"zero" or not images.size:
         return np.zeros(shape, F)
-    generator = stream_of(ctx, 0, 0).numpy
+    draw = normal if noise == b"gaussian" else uniform
+    made = draw(stream(), math.prod(shape), np.dtype(F)).reshape(shape)
     if noise == b"gaussian":
         axes: tuple[int, ...] = (1, 2)
-        made = generator.standard_normal(shape, F)
         made *= images.std(axis=axes, keepdims=True)
         made += images.mean(axis=axes, keepdims=True)
     else:
         axes = (1, 2, 3)
-        made = generator.random(shape, F)
     low, high = images.min(axis=axes, keepdims=True), images.max(axis=axes, keepdims=True)
     if noise != b"gaussian":
         made = made * (high - low) + low
@@ -440,7 +447,7 @@ _GLIMPSE = "centered: bool = true; normalized: bool = true; uniform_noise: bool 
     outputs="glimpse: float",
     attrs=_GLIMPSE,
     shape=_glimpse_shape,
-    traits={NEVER_FOLDED},
+    traits={NEVER_FOLDED, DRAWS_BY_SHAPE},
     differentiable=False,
 )
 def extract_glimpse_v1(
@@ -448,6 +455,7 @@ def extract_glimpse_v1(
     input: Array,
     size: Array,
     offsets: Array,
+    taken: Array | None = None,
     *,
     centered: bool,
     normalized: bool,
@@ -458,7 +466,9 @@ def extract_glimpse_v1(
 
     Raises InvalidArgument.
     """
-    return _glimpses(ctx, input, size, offsets, True, centered, normalized, uniform_noise, noise)
+    return _glimpses(
+        ctx, input, size, offsets, True, centered, normalized, uniform_noise, noise, taken
+    )
 
 
 @op(
@@ -467,13 +477,14 @@ def extract_glimpse_v1(
     outputs="glimpse: float",
     attrs=_GLIMPSE,
     shape=_glimpse_shape,
-    traits={NEVER_FOLDED},
+    traits={NEVER_FOLDED, DRAWS_BY_SHAPE},
 )
 def extract_glimpse_v2(
     ctx: KernelContext,
     input: Array,
     size: Array,
     offsets: Array,
+    taken: Array | None = None,
     *,
     centered: bool,
     normalized: bool,
@@ -484,7 +495,19 @@ def extract_glimpse_v2(
 
     Raises InvalidArgument.
     """
-    return _glimpses(ctx, input, size, offsets, False, centered, normalized, uniform_noise, noise)
+    return _glimpses(
+        ctx, input, size, offsets, False, centered, normalized, uniform_noise, noise, taken
+    )
+
+
+@extract_glimpse_v1.takes_ahead
+@extract_glimpse_v2.takes_ahead
+def _taken(ctx: KernelContext, input: Any, size: Array, offsets: Any) -> Array:
+    """What the noise is made of, if there is any."""
+    sizes = [int(each) for each in size.ravel()]
+    return stream_of(ctx, 0, 0).taken(
+        max(math.prod([*input.shape[:1], *input.shape[3:], *sizes]), 0)
+    )
 
 
 def extract_glimpse(

@@ -27,7 +27,7 @@ __all__: list[str] = []
 Array = np.ndarray[Any, Any]
 
 
-def _check_inputs(inputs: Array, lengths: Array, refused: Callable[[str], errors.OpError]) -> None:
+def _check_inputs(inputs: Any, lengths: Array, refused: Callable[[str], errors.OpError]) -> None:
     """Raises InvalidArgument; what `refused` makes for lengths that do not fit the inputs."""
     if inputs.ndim != 3:
         raise errors.invalid_argument(
@@ -43,9 +43,13 @@ def _check_inputs(inputs: Array, lengths: Array, refused: Callable[[str], errors
             f"len(sequence_length):  {len(lengths)} batch_size: {inputs.shape[1]}"
         )
     for at, length in enumerate(lengths.tolist()):
-        if not 0 <= length <= len(inputs):
-            said = f"sequence_length({at}) <= {len(inputs)}" if length > 0 else f"seq_len({at}) < 0"
-            raise refused(f"{said}: it is {length}, and there are {len(inputs)} time steps")
+        if not 0 <= length <= inputs.shape[0]:
+            said = (
+                f"sequence_length({at}) <= {inputs.shape[0]}"
+                if length > 0
+                else f"seq_len({at}) < 0"
+            )
+            raise refused(f"{said}: it is {length}, and there are {inputs.shape[0]} time steps")
 
 
 # -- the loss ---------------------------------------------------------------------------------
@@ -101,15 +105,18 @@ def _labels(
     return found
 
 
-def _loss(
-    inputs: Array,
+def checked_labels(
+    inputs: Any,
     indices: Array,
     values: Array,
     lengths: Array,
     collapse: bool,
-    merge: bool,
     ignore: bool,
-) -> tuple[Array, Array]:
+) -> tuple[list[list[int]], Array]:
+    """The labels of each sequence, and how long each is; none, and 0, of those that are left out.
+
+    inputs: of which the shape is looked at.  Raises InvalidArgument.
+    """
     if indices.ndim != 2:
         raise errors.invalid_argument(f"labels_indices is not a matrix: {text(indices.shape)}")
     _check_inputs(inputs, lengths, errors.invalid_argument)
@@ -128,8 +135,7 @@ def _loss(
                 f"sequence {row}; ignore_longer_outputs_than_inputs leaves such ones out"
             )
         labels[row], lengths[row] = [], 0
-    found, gradient = ctc.loss(inputs, labels, lengths, merge)
-    return found.astype(inputs.dtype), gradient.astype(inputs.dtype)
+    return labels, lengths
 
 
 _LOSS = (
@@ -161,15 +167,16 @@ def ctc_loss_op(
     inputs [time, batch, classes], not yet normalized, the last class the blank; labels_indices [n, 2] and labels_values
     [n] of a sparse [batch, labels]; sequence_length [batch].  Raises InvalidArgument, FailedPrecondition.
     """
-    return _loss(
+    labels, lengths = checked_labels(
         inputs,
         labels_indices,
         labels_values,
         sequence_length,
         preprocess_collapse_repeated,
-        ctc_merge_repeated,
         ignore_longer_outputs_than_inputs,
     )
+    loss, gradient = ctc.loss(inputs, labels, lengths, ctc_merge_repeated)
+    return loss.astype(inputs.dtype), gradient.astype(inputs.dtype)
 
 
 _ONCE = (  # a constant of graphs

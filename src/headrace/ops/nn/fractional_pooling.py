@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import NEVER_FOLDED
+from headrace.base.traits import DRAWS_BY_SHAPE, NEVER_FOLDED
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
@@ -23,6 +23,7 @@ from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.random_streams import Stream
 from headrace.ops._kernels.word_streams import Words
 from headrace.ops.array.shapes import shape as shape_of
+from headrace.run.exec.kernel import KernelContext
 
 __all__ = ["fractional_avg_pool", "fractional_max_pool"]
 
@@ -33,7 +34,7 @@ _KINDS = "T: {float, double, int32, int64}"
 # -- where windows begin ----------------------------------------------------------------------
 
 
-def _sizes(shape: Sequence[int], ratios: Sequence[float]) -> tuple[int, int]:
+def pooled_sizes(shape: Sequence[int], ratios: Sequence[float]) -> tuple[int, int]:
     """Rows and columns that are made of images of that shape.  Raises InvalidArgument."""
     if len(shape) != 4:
         raise errors.invalid_argument(f"input must be 4-dimensional: {text(tuple(shape))}")
@@ -138,13 +139,35 @@ def _shapes(c: ShapeContext) -> list[Shape]:
     return [tuple(made), (high,), (wide,)]
 
 
+def _drawn(
+    ctx: KernelContext,
+    value: Any,
+    *,
+    pooling_ratio: Sequence[float],
+    pseudo_random: bool,
+    deterministic: bool,
+    seed: int,
+    seed2: int,
+) -> Array:
+    """int64: where the rows of windows begin, and behind them the columns.  Raises as FractionalMaxPool."""
+    if not deterministic and (seed or seed2):
+        raise errors.invalid_argument(
+            f"Both seed and seed2 should be 0 if deterministic is false, and they are {seed} and {seed2}"
+        )
+    high, wide = pooled_sizes(value.shape, pooling_ratio)
+    stream = Stream(seed, seed2)
+    rows = _edges(value.shape[1], high, stream, pseudo_random)
+    return np.concatenate([rows, _edges(value.shape[2], wide, stream, pseudo_random)])
+
+
 Reduce = Callable[[Array, Array, Array, bool], Array]
 
 
 def _pool_op(name: str, reduce: Reduce, what: str) -> OpSpec:
     def kernel(
-        xp: Any,
+        ctx: KernelContext,
         value: Array,
+        taken: Array | None = None,
         *,
         pooling_ratio: Sequence[float],
         pseudo_random: bool,
@@ -153,14 +176,19 @@ def _pool_op(name: str, reduce: Reduce, what: str) -> OpSpec:
         seed: int,
         seed2: int,
     ) -> Any:
-        if not deterministic and (seed or seed2):
-            raise errors.invalid_argument(
-                f"Both seed and seed2 should be 0 if deterministic is false, and they are {seed} and {seed2}"
+        edges = taken
+        if edges is None:
+            edges = _drawn(
+                ctx,
+                value,
+                pooling_ratio=pooling_ratio,
+                pseudo_random=pseudo_random,
+                deterministic=deterministic,
+                seed=seed,
+                seed2=seed2,
             )
-        high, wide = _sizes(value.shape, pooling_ratio)
-        stream = Stream(seed, seed2)
-        rows = _edges(value.shape[1], high, stream, pseudo_random)
-        columns = _edges(value.shape[2], wide, stream, pseudo_random)
+        high, _ = pooled_sizes(value.shape, pooling_ratio)
+        rows, columns = edges[: high + 1].copy(), edges[high + 1 :].copy()
         return reduce(value, rows, columns, overlapping), rows, columns
 
     kernel.__doc__ = f"""{what} under each window of images [n, h, w, c], and where windows begin.
@@ -171,15 +199,17 @@ def _pool_op(name: str, reduce: Reduce, what: str) -> OpSpec:
     output [n, h', w', c]; row_pooling_sequence int64 [h' + 1], col_pooling_sequence [w' + 1].
     Raises InvalidArgument (rank, ratios, seeds), Unimplemented (ratios of batch or channels).
     """
-    return op(
+    made = op(
         name,
         inputs="value: T",
         outputs="output: T; row_pooling_sequence: int64; col_pooling_sequence: int64",
         attrs="pooling_ratio: list(float) >= 4; pseudo_random: bool = false; overlapping: bool = false; "
         f"deterministic: bool = false; seed: int = 0; seed2: int = 0; {_KINDS}",
         shape=_shapes,
-        traits={NEVER_FOLDED},
+        traits={NEVER_FOLDED, DRAWS_BY_SHAPE},
     )(kernel)
+    made.takes_ahead(_drawn)
+    return made
 
 
 max_pool_op = _pool_op("FractionalMaxPool", _largest, "The largest value")

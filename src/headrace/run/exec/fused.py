@@ -30,12 +30,21 @@ Like = tuple[tuple[int, ...], Any]
 """The shape and dtype of an array."""
 
 
+class Untraced(Exception):
+    """A node of a group cannot be part of a program, at least not for such shapes."""
+
+    def __init__(self, op: Any) -> None:
+        super().__init__(op.name)
+        self.op = op
+
+
 class FusedKernel:
     """function: (array namespace, arrays…) -> (results, whether they hold; None: they do).  given: which it takes.
     device: where the arrays are.  told: which values it takes as `told`, a list of numbers of the host's: for others it
     is compiled anew.
 
-    fell_back: how often it was not ready, or what it requires did not hold.  failed: it cannot be compiled.
+    fell_back: how often it was not ready, or what it requires did not hold.  failed: it cannot be compiled; refused:
+    the node for which that is so, if it is one's fault.
     on_hopeless: called when it keeps meeting other shapes.
     """
 
@@ -55,6 +64,7 @@ class FusedKernel:
         self.fell_back = 0
         self._compiling: set[Any] = set()  # what for
         self.failed = False
+        self.refused: Any = None
         self.on_hopeless: Callable[[], object] = lambda: None
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
@@ -117,9 +127,15 @@ class FusedKernel:
         except Exception as error:  # of tracing, or of XLA's: the nodes run one by one
             import logging  # which few processes need for this
 
+            cause = error.__cause__ if isinstance(error, Untraced) else error
             logging.getLogger("headrace").info(
-                "a group of nodes is not compiled: %s: %s", type(error).__name__, error
+                "a group of nodes is not compiled: %s: %s%s",
+                type(cause).__name__,
+                cause,
+                f" (of {error})" if cause is not error else "",
             )
+            if isinstance(error, Untraced):
+                self.refused = error.op
             self.failed = not any(each is not None for each in self._forms.values())
         else:
             self._forms[like] = form
