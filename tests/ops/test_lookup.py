@@ -59,15 +59,27 @@ def test_a_table_that_was_not_initialized_says_what_to_run() -> None:
 
 def test_words_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "words.txt"
-    file.write_bytes(b"one\r\ntwo\n\nfour")
+    file.write_bytes(b"one\r\ntwo\n \nfour")
     with tf.Graph().as_default(), tf.Session() as session:
         ids = tf.contrib.lookup.index_table_from_file(str(file))
         words = tf.contrib.lookup.index_to_string_table_from_file(str(file), default_value="?")
         session.run(tf.tables_initializer())
-        assert found(session, ids, ["four", "", "two", "five"]) == [3, 2, 1, -1]
+        assert found(session, ids, ["four", " ", "two", "five"]) == [3, 2, 1, -1]
         numbers = tf.constant([0, 3, 9], tf.int64)
         assert session.run(words.lookup(numbers)).tolist() == [b"one", b"four", b"?"]
         assert tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"", "no lines"), (b"a\n\nb", "empty line.*position 3")]
+)
+def test_files_without_words_are_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "words.txt"
+    file.write_bytes(content)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.contrib.lookup.index_table_from_file(str(file))
+        with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+            session.run(tf.tables_initializer())
 
 
 @pytest.mark.parametrize("dense", [False, True])
