@@ -275,6 +275,17 @@ def test_gradient_loops_see_the_iterations_backwards(execute: Execute) -> None:
     assert execute(slope, {x: np.float64(2)}) == 6 * 2.0**5
 
 
+@pytest.mark.parametrize("taken", [True, False])
+def test_the_gradient_of_rows_that_a_branch_looks_up(execute: Any, taken: bool) -> None:
+    """What it knows of the shape of all rows is there whichever branch is taken."""
+    x, pred = tf.placeholder(tf.float64, [4, 2]), tf.placeholder(tf.bool, [])
+    rows = tf.cond(pred, lambda: tf.gather(x, [1, 1, 3]), lambda: 2 * x[:3])
+    with pytest.warns(UserWarning, match="of unknown shape"):
+        (slope,) = tf.gradients(rows, x)
+    found = execute(slope, {x: np.ones((4, 2)), pred: np.bool_(taken)})
+    assert found[:, 0].tolist() == ([0, 2, 0, 1] if taken else [2, 2, 2, 0])
+
+
 # -- what may wait in several iterations is the general executor's (else: test_parked) ------------------
 
 

@@ -243,7 +243,11 @@ class _Nesting:
     def _merge(self, op: Operation) -> None:
         """The output is that of the branch that ran."""
         guards = [self._structure.tensor_guard(tensor) for tensor in op.inputs]
-        ((pred, way),) = guards[0] - guards[1]
+        if guards[0] <= guards[1]:  # it is alive in any case
+            ((pred, other),) = guards[1] - guards[0]
+            way = not other
+        else:
+            ((pred, way),) = guards[0] - guards[1]
         truth = self._truths[pred]
         self._after[op] = after = self._dependencies(op)
         value, index = self._instr[op].outputs

@@ -236,12 +236,17 @@ class Structure:
         return self.guards[control]
 
     def _merge_guard(self, op: Operation, parts: list[Guard]) -> Guard:
-        """Of a Merge of both branches of a cond: what both have in common."""
+        """Of a Merge of both branches of a cond: what both have in common.
+
+        One of them may be alive in any case, as what gradients know of a shape: it is taken where the other is dead.
+        """
         if len(parts) != 2 or any(self._control_guard(control) for control in self.controls(op)):
             raise Unstructured(f"{op.name!r} is not the Merge of a cond")
-        (first, second), shared = parts, parts[0] & parts[1]
-        decided = first - shared
-        if len(decided) != 1 or second - shared != {(pred, not way) for pred, way in decided}:
+        shared = parts[0] & parts[1]
+        one, other = (part - shared for part in parts)
+        decided = one or other
+        fits = not one or not other or other == {(pred, not way) for pred, way in one}
+        if len(decided) != 1 or not fits:
             raise Unstructured(f"{op.name!r} is not the Merge of a cond")
         ((pred, _),) = decided
         if LOOP_COND in pred.op.traits:
