@@ -83,7 +83,24 @@ def accumulated_rows() -> Kind:
     return Kind(take, put, [(made.num_accumulated(), 1), (take, [4.0])], [])
 
 
+def dequeue_in_a_branch() -> Kind:
+    queue = tf.FIFOQueue(9, [tf.float32], [[]])
+    take = tf.cond(tf.placeholder_with_default(True, []), queue.dequeue, lambda: tf.constant(0.0))
+    return Kind(take, queue.enqueue(5.0), [(queue.size(), 1), (take, 5.0)], [])
+
+
+def dequeue_in_a_loop() -> Kind:
+    queue = tf.FIFOQueue(9, [tf.float32], [[]])
+
+    def body(count: Any, total: Any) -> Any:
+        with tf.control_dependencies([total]):
+            return count + 1, total + queue.dequeue()
+
+    _, take = tf.while_loop(lambda count, _: count < 1, body, [0, 0.0])
+    return Kind(take, queue.enqueue(5.0), [(queue.size(), 1), (take, 5.0)], [])
+
+
 KINDS: tuple[Callable[[], Kind], ...] = (
     dequeue, dequeue_many, enqueue, shuffled, barrier, staged, staging, staged_by_key, accumulated,
-    accumulated_rows,
+    accumulated_rows, dequeue_in_a_branch, dequeue_in_a_loop,
 )  # fmt: skip
