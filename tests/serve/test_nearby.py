@@ -6,6 +6,7 @@ import contextlib
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -19,6 +20,7 @@ from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.lane import known
 from headrace.serve.lane.known import Nearby
 from headrace.serve.lane.transport import TRANSPORT as LANE
+from headrace.serve.master.session_reaper import SessionReaper
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.gather import Gather
 from headrace.serve.rpc.limits import LIMITS
@@ -195,9 +197,18 @@ def attended(peer: RoutedPeer, handle: str) -> Any:
 
 
 def test_a_session_is_attended_over_the_lane_until_it_is_closed(
-    peer: RoutedPeer, handle: str
+    peer: RoutedPeer, handle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    keep_alive, begun = SessionReaper.keep_alive, threading.Event()
+
+    def tell(reaper: SessionReaper, handle: str) -> Any:
+        found = keep_alive(reaper, handle)
+        begun.set()
+        return found
+
+    monkeypatch.setattr(SessionReaper, "keep_alive", tell)
     attending = attended(peer, handle)
+    assert begun.wait(SOON)  # the next call goes over another connection, and may be there first
     peer.call_now(methods.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle), Scope(SOON))
     assert "closed" in attending.wait(Scope(SOON)).reason.message
     assert start_of(peer)  # over the connections that are left
