@@ -37,8 +37,8 @@ from headrace.plan.aliases import aliases_in, references_in
 from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
 from headrace.plan.cost_model import MUCH, cost
 from headrace.plan.devices import kernel_here, kernel_storing, kernel_there
-from headrace.plan.inline_callbacks import inline_callbacks
 from headrace.plan.prune import Pruned
+from headrace.plan.waiting_order import inline_callbacks
 from headrace.run.devices.device import HOST, Device
 from headrace.run.exec import flow_nodes as does
 from headrace.run.exec.dataflow import POLL_EVERY, DataflowProgram

@@ -11,8 +11,8 @@ from typing import Any
 
 from headrace.graph.graph import Operation
 from headrace.plan.binding import input_names
-from headrace.plan.inline_callbacks import inline_callbacks
 from headrace.plan.prune import Pruned
+from headrace.plan.waiting_order import inline_callbacks
 from headrace.run.exec.kernel import Memos, NodeInfo
 
 

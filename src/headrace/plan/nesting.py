@@ -28,9 +28,9 @@ from headrace.base.traits import (
 )
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.plan.inline_callbacks import in_turn, ordered
 from headrace.plan.ir import BRANCH, DECIDE, LOAD, LOOP, NOTHING, Instr, Step
 from headrace.plan.structure import ALWAYS, Frame, Guard, Structure, Unit, Unstructured
+from headrace.plan.waiting_order import in_turn, ordered
 from headrace.run.exec import branches
 from headrace.run.exec.instructions import dereference
 

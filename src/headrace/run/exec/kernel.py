@@ -120,7 +120,7 @@ class NodeInfo:
     ) -> None:
         """built_at: file and line, as a pair or as text.  inputs: their names, or what gives them; only traces ask.
 
-        inline: nothing else of its step could begin or end while it runs (`plan.inline_callbacks`).  traits: the op's.
+        inline: nothing else of its step could begin or end while it runs (`plan.waiting_order`).  traits: the op's.
         """
         self.name = name
         self.op = op

@@ -2,7 +2,7 @@
 
 In a branch that is no loop's, a node waits as one outside does: the branch is a waiter, which is done at once where it
 is not taken.  In a loop it keeps the step's thread until it is done: nothing else of the step could begin or end
-meanwhile (`plan.inline_callbacks`).
+meanwhile (`plan.waiting_order`).
 Called by: plan.emit (makes the kernels).  Threads: the step's own.
 """
 
