@@ -47,6 +47,39 @@ def test_the_buckets_of_a_histogram_hold_every_number_once(numbers: Any) -> None
         assert (found.min, found.max) == (values.min(), values.max())
 
 
+def _awkward_floats() -> Any:
+    """float32: zeros, the least there are, neighbours of all limits of buckets, the largest."""
+    least = np.array([0.0, -0.0, 1e-45, -1e-45, 1.2e-38, -1.2e-38, 3.4e38, -3.4e38], np.float32)
+    with np.errstate(over="ignore"):
+        limits = summary_values.bucket_limits().astype(np.float32)
+    limits = limits[np.isfinite(limits)]
+    ends = [np.nextafter(limits, np.float32(to)) for to in (-np.inf, np.inf)]
+    return np.concatenate([least, limits, *ends])
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_many_floats_are_in_the_buckets_that_each_of_them_is_in(start: int) -> None:
+    draw = np.random.default_rng(start)
+    spread = draw.standard_normal(150_000) * 10.0 ** draw.integers(-44, 38, 150_000)
+    values = np.concatenate([_awkward_floats(), spread.astype(np.float32)])
+    draw.shuffle(values)
+    values = values[np.isfinite(values)][
+        start :: start + 1
+    ]  # not all of them lie one after the other
+    found = summary_values.histogram(values)
+    exact = values.astype(np.float64)
+    limits = summary_values.bucket_limits()
+    at = np.minimum(np.searchsorted(limits, exact, side="right"), limits.size - 1)
+    counts = np.bincount(at, minlength=limits.size)
+    got = dict(zip(found.bucket_limit, found.bucket, strict=True))
+    assert {limit: n for limit, n in got.items() if n} == {
+        float(limits[number]): float(counts[number]) for number in np.flatnonzero(counts)
+    }
+    assert (found.min, found.max, found.num) == (exact.min(), exact.max(), exact.size)
+    assert found.sum == np.add.accumulate(exact)[-1]
+    assert found.sum_squares == np.add.accumulate(exact * exact)[-1]
+
+
 def test_sums_are_rounded_in_the_order_of_the_values() -> None:
     values = np.random.RandomState(0).randn(200_000).astype(np.float32)
     total = squares = 0.0
