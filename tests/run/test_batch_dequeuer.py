@@ -198,7 +198,7 @@ KINDS: list[tuple[Callable[[], Reader], Callable[[bytes], bytes]]] = [
 
 
 def named(paths: Sequence[Path]) -> Queue:
-    queue = FIFOQueue("names", QueueSpec.make((dtypes.string,)))
+    queue = FIFOQueue("names", QueueSpec.make((dtypes.string,), shapes=((),)))
     for path in paths:
         box = np.empty((), object)
         box[()] = str(path).encode()
@@ -220,21 +220,29 @@ def read_one(reader: Reader, queue: Queue, seen: list[Any]) -> bool:
     return True
 
 
-def read_all(reader: Reader, queue: Queue, offers: Sequence[tuple[int, int]]) -> list[Any]:
-    """Keys, values, errors and counters, with each of `offers` (most, taken) made before a read."""
+def read_all(reader: Reader, queue: Queue, offers: Sequence[tuple[int, int, int]]) -> list[Any]:
+    """Keys, values, errors and counters, with each of `offers` (most, taken, claimed more) made before a read."""
     seen: list[Any] = []
-    for most, taken in offers:
+    for most, taken, more in offers:
         before = reader.records_produced(), reader.work_units_completed()
         pairs: list[Any] = []
 
-        def take(records: Sequence[bytes], pairs: list[Any] = pairs, wanted: int = taken) -> int:
+        def take(
+            records: Sequence[bytes],
+            pairs: list[Any] = pairs,
+            wanted: int = taken,
+            more: int = more,
+        ) -> int:
             pairs.extend(zip(reader.keys_ahead(len(records)), records, strict=True))
-            return min(wanted, len(records))
+            taken = min(wanted, len(records))
+            assert not taken or reader.claim(min(taken + more, len(records)))
+            return taken
 
-        made = reader.offer(most, take)
+        made = reader.offer(most, take, queue, [])
         assert made == min(taken, len(pairs)) <= most
+        whole = isinstance(reader, WholeFileReader | IdentityReader)
         for number, pair in enumerate(pairs[:made], 1):
-            seen += [pair, (before[0] + number, before[1])]
+            seen += [pair, (before[0] + number, before[1] + (number if whole else 0))]
         read_one(reader, queue, seen)
     while read_one(reader, queue, seen):
         pass
@@ -244,9 +252,11 @@ def read_all(reader: Reader, queue: Queue, offers: Sequence[tuple[int, int]]) ->
 @pytest.mark.parametrize("kind", range(len(KINDS)))
 @given(
     contents=st.lists(
-        st.lists(st.sampled_from(b"1237abc9"), max_size=60).map(bytes), min_size=1, max_size=3
+        st.lists(st.sampled_from(b"1237abc9"), max_size=60).map(bytes), min_size=1, max_size=9
     ),
-    offers=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), max_size=12),
+    offers=st.lists(
+        st.tuples(st.integers(1, 9), st.integers(0, 9), st.integers(0, 3)), max_size=12
+    ),
     block=st.integers(1, 40),
 )
 def test_records_that_are_offered_are_those_that_would_be_read(
@@ -275,13 +285,13 @@ def test_nothing_is_offered_while_others_wait_to_read(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"a\nb\nc\n")
     reader = TextLineReader("r")
-    assert reader.offer(5, len) == 0  # no file yet
     queue = FIFOQueue("names", QueueSpec.make((dtypes.string,)))
+    assert reader.offer(5, len, queue, []) == 0  # no file yet
     waiting = reader.read(queue)
-    assert reader.offer(5, len) == 0
+    assert reader.offer(5, len, queue, []) == 0
     waiting.abandon(errors.aborted("given up"))
     assert reader.read(named([path])).result()[1][()] == b"a"
-    assert reader.offer(5, lambda records: 1) == 1
+    assert reader.offer(5, lambda records: 1, queue, []) == 1
     assert reader.read(named([path])).result()[1][()] == b"c"
     assert reader.records_produced() == 3
     reader.close()

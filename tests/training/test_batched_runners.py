@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 import headrace as tf
 from headrace.plan.batch_dequeuer import compile_batch_dequeuer
+from headrace.run.queues import batch_dequeuer
 from headrace.run.queues.batch_dequeuer import BatchDequeuer
+from headrace.run.readers import reader as readers
 
 WAIT_S = 60.0
 
@@ -37,6 +40,14 @@ def steps_made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(BatchDequeuer, "run", counted)
     return made
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, work is not too long to be done together, nor files too slow."""
+    monkeypatch.setattr(batch_dequeuer, "_LONG_S", WAIT_S)
+    monkeypatch.setattr(batch_dequeuer, "_MOMENT_S", 1000 * WAIT_S)
+    monkeypatch.setattr(readers, "_READ_WITHIN_S", WAIT_S)
 
 
 # -- pipelines --------------------------------------------------------------------------------
@@ -127,11 +138,80 @@ def words_of_any_number(folder: Path) -> tuple[Any, list[Any]]:
     return reader, [tf.decode_raw(line, tf.uint8)]
 
 
+def picture(number: int, side: int = 5) -> bytes:
+    """A PNG of pixels that are its own."""
+    pixels = np.random.RandomState(number).randint(0, 256, (side, side, 3)).astype(np.uint8)
+    with tf.Graph().as_default(), tf.Session() as session:
+        png: bytes = session.run(tf.image.encode_png(pixels))
+    return png
+
+
+def floats_of(png: Any, side: int | None = 5) -> Any:
+    pixels = tf.image.decode_png(png, channels=3)
+    pixels.set_shape([side, side, 3])
+    return tf.cast(pixels, tf.float32) / 255.0
+
+
+def pictures_in_records(folder: Path) -> tuple[Any, list[Any]]:
+    path = folder / "pictures"
+    with tf.python_io.TFRecordWriter(str(path)) as writer:
+        for n in range(8):
+            some = picture(n)
+            for _ in range(40):
+                writer.write(some)
+    reader = tf.TFRecordReader()
+    key, png = reader.read(files(path))
+    return reader, [key, floats_of(png)]
+
+
+def written(folder: Path, count: int = 300) -> list[Path]:
+    few = [picture(n) for n in range(7)]
+    paths = [folder / f"{n}.png" for n in range(count)]
+    for n, path in enumerate(paths):
+        path.write_bytes(few[n % len(few)])
+    return paths
+
+
+def pictures_in_files(folder: Path) -> tuple[Any, list[Any]]:
+    reader = tf.WholeFileReader()
+    key, png = reader.read(files(*written(folder)))
+    return reader, [key, floats_of(png)]
+
+
+def pictures_of_which_one_is_missing(folder: Path) -> tuple[Any, list[Any]]:
+    paths = written(folder)
+    paths[201].unlink()
+    reader = tf.WholeFileReader()
+    return reader, [floats_of(reader.read(files(*paths)).value)]
+
+
+def pictures_of_which_one_is_broken(folder: Path) -> tuple[Any, list[Any]]:
+    paths = written(folder)
+    paths[222].write_bytes(paths[221].read_bytes()[:-20])
+    reader = tf.WholeFileReader()
+    return reader, [floats_of(reader.read(files(*paths)).value)]
+
+
+def pictures_of_any_size(folder: Path) -> tuple[Any, list[Any]]:
+    paths = written(folder)
+    for n in (3, 77, 150, 151):
+        paths[n].write_bytes(picture(n, 6))
+    reader = tf.WholeFileReader()
+    return reader, [floats_of(reader.read(files(*paths)).value, None)]
+
+
+def names_alone(folder: Path) -> tuple[Any, list[Any]]:
+    reader = tf.IdentityReader()
+    key, value = reader.read(files(*[folder / str(n) for n in range(500)]))
+    return reader, [key, tf.strings.length(value)]
+
+
 PIPELINES: dict[str, Pipeline] = {
     each.__name__: each
     for each in (
         csv, csv_that_is_wrong, csv_that_changes_shape, bytes_of_one_length, examples, corrupt_records,
-        words_of_any_number,
+        words_of_any_number, pictures_in_records, pictures_in_files, pictures_of_which_one_is_missing,
+        pictures_of_which_one_is_broken, pictures_of_any_size, names_alone,
     )
 }  # fmt: skip
 
@@ -188,6 +268,7 @@ def until_closed(session: tf.Session, take: Any) -> Iterator[list[Any]]:
         yield [np.asarray(v).tolist() for v in (values if isinstance(values, list) else [values])]
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("capacity", [1000, 50, 3])
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_runner_that_pumps_does_what_one_that_steps_does(
@@ -298,6 +379,49 @@ def test_threads_that_share_a_reader_lose_nothing_and_keep_nearly_its_order(tmp_
         assert len(missing) <= 3
 
 
+@pytest.mark.usefixtures("patient")
+def test_threads_that_share_a_reader_of_whole_files_lose_none(
+    tmp_path: Path, steps_made: list[int]
+) -> None:
+    """Others take names from the same queue, and put elements into the same one, meanwhile."""
+    paths = written(tmp_path, 1500)
+    names = files(*paths)
+    key, png = tf.WholeFileReader().read(names)
+    queue = tf.FIFOQueue(70, [tf.string, tf.float32], [[], [5, 5, 3]])
+    runner = tf.train.QueueRunner(queue, [queue.enqueue([key, floats_of(png)])] * 3)
+    by_hand = queue.enqueue([names.dequeue(), tf.zeros([5, 5, 3])])
+    with tf.Session() as session:
+        session.run(tf.get_collection("begin"))
+        other = threading.Thread(target=lambda: [session.run(by_hand) for _ in range(100)])
+        threads = [other, *runner.create_threads(session, daemon=True, start=False)]
+        for thread in threads:
+            thread.start()
+        found = [name for _ in range(30) for name in session.run(queue.dequeue_many(50))[0]]
+        for thread in threads:
+            thread.join(WAIT_S)
+    assert sorted(found) == sorted(str(path).encode() for path in paths)
+    assert any(steps_made)
+
+
+def test_what_takes_long_is_left_to_threads_side_by_side(
+    tmp_path: Path, steps_made: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_dequeuer, "_LONG_S", 0.0)
+    found, failure, _ = outcome(tmp_path, pictures_in_records, 1000)
+    assert (len(found), failure) == (320, None)
+    assert [made for made in steps_made if made] == [8] * 5  # of 8 + 64 steps each
+
+
+def test_slow_files_are_read_by_threads_side_by_side(
+    tmp_path: Path, steps_made: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_dequeuer, "_LONG_S", WAIT_S)
+    monkeypatch.setattr(readers, "_READ_WITHIN_S", 0.0)
+    found, failure, _ = outcome(tmp_path, pictures_in_files, 1000)
+    assert (len(found), failure) == (300, None)
+    assert [made for made in steps_made if made] == [1] * 5  # of 1 + 64 steps each
+
+
 # -- what is a batch dequeuer ------------------------------------------------------------
 
 
@@ -317,7 +441,7 @@ def dequeuer_of(build: Callable[[Any, Any], list[Any]]) -> BatchDequeuer | None:
     [
         lambda reader, line: [tf.Variable(1.0) + 1.0, line],  # may change between two records
         lambda reader, line: [tf.random_uniform([]), line],
-        lambda reader, line: [tf.image.decode_png(line)],  # other threads run meanwhile
+        lambda reader, line: [tf.py_func(bytes, [line], tf.string)],  # other threads run meanwhile
         lambda reader, line: [reader.num_records_produced(), line],
         lambda reader, line: [line, reader.read(tf.FIFOQueue(1, [tf.string])).value],
         lambda reader, line: [tf.FIFOQueue(1, [tf.string], [[]]).dequeue(), line],

@@ -40,7 +40,7 @@ def compile_batch_dequeuer(
 
 class _Compiler(ColumnCompiler):
     def __init__(self, devices: Mapping[Operation, str], memos: Memos) -> None:
-        super().__init__()
+        super().__init__(may_take_long=True)
         self._devices = devices
         self._memos = memos
         self._handles: list[Handle] = []
@@ -67,11 +67,13 @@ class _Compiler(ColumnCompiler):
             self.template,
             self._handles,
             self.register[read.inputs[0]],
+            self.register[read.inputs[1]],
             self.register[key] if key in self.used else None,
             self.register[value],
             self.work,
             self.register[handle],
             [(self.input(tensor), tensor in self.columns) for tensor in components],
+            self.long,
         )
 
     def input(self, tensor: Tensor) -> int:

@@ -3,9 +3,9 @@
 A rule makes, for one node, a function of its inputs: those that vary from element to element stacked along a new axis
 0 ("rows"), the others as they are.  It gives the outputs stacked, exactly what the kernel makes of every element by
 itself, or raises, whatever; then somebody goes element by element.  A node whose op has no rule but the trait
-PER_RECORD has its kernel called for every element.  Those with the trait TOGETHER are for who may take long, a stage of
-a dataset.  No other op is run for many elements: kernels that take long or let other threads run, that remember
-something or draw random numbers, or that reach state.
+PER_RECORD has its kernel called for every element.  Those with the trait TOGETHER are for who may take long: a stage of
+a dataset, and a batch dequeuer, which looks how long.  No other op is run for many elements: kernels that take long or
+let other threads run, that remember something or draw random numbers, or that reach state.
 Called by: plan.batch_dequeuer.  Threads: rules when a plan is made, what they give in any step's thread.
 """
 

@@ -13,6 +13,7 @@ Threads: any.  Locks, in this order: the reader's, whatever `gate` takes, the qu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -35,6 +36,13 @@ Handle = tuple[Kernel, int]
 
 _MOST: Final = 128
 """Records at a time: enough that what is done once for all of them costs nothing, and done within a moment."""
+_SOME: Final = 8
+"""The same of work that takes long, before it is known how long."""
+_MOMENT_S: Final = 5e-3
+_LONG_S: Final = 5e-4
+"""Of a record that takes longer than that, threads of queue runners that work side by side make no less."""
+_ONE_BY_ONE: Final = 64
+"""Steps that are left to the caller then."""
 
 
 @changes
@@ -46,24 +54,30 @@ class BatchDequeuer:
         template: Registers,
         handles: Sequence[Handle],
         reader: int,
+        names: int,
         key: int | None,
         value: int,
         work: Sequence[Work],
         queue: int,
         components: Sequence[tuple[int, bool]],
+        long: bool,
     ) -> None:
-        """Registers of the reader, of a record's key (None: not wanted) and value, of the queue and of what goes in,
-        with whether that is a column.  handles: look up reader and queue.
+        """Registers of the reader, of its queue of work items, of a record's key (None: not wanted) and value, of the
+        queue and of what goes in, with whether that is a column.  handles: look up reader and queues.
+        long: the work may take long.
         """
         self._template = template
         self._handles = handles
         self._reader = reader
+        self._names = names
         self._key = key
         self._value = value
         self._work = work
         self._queue = queue
         self._components = components
         self._careful = 0  # steps to leave to the caller
+        self._long = long
+        self._most = _SOME if long else _MOST
 
     def run(self, step: StepState, gate: Gate) -> int:
         """Run as many steps as can be run now, in one moment that `gate` allows; how many.
@@ -77,17 +91,21 @@ class BatchDequeuer:
         registers[0] = step
         for look_up, register in self._handles:
             registers[register] = look_up(step)
-        reader, queue = registers[self._reader], registers[self._queue]
-        if not isinstance(reader, Reader) or not isinstance(queue, Queue):
+        reader, queue, names = (registers[at] for at in (self._reader, self._queue, self._names))
+        if not isinstance(reader, Reader) or not isinstance(queue, Queue) or queue is names:
             return 0
-        room = min(_MOST, queue.room())
+        room = min(self._most, queue.room())
         if room <= 0:
             return 0
         told: list[Pending[Any]] = []
         try:
-            return reader.offer(
-                room, lambda records: self._take(registers, reader, queue, records, gate, told)
-            )
+            with step.runtime.workers:
+                return reader.offer(
+                    room,
+                    lambda records: self._take(registers, reader, queue, records, gate, told),
+                    names,
+                    told,
+                )
         finally:
             announce_all(told)
 
@@ -101,7 +119,7 @@ class BatchDequeuer:
         told: list[Pending[Any]],
     ) -> int:
         """Compute on records and enqueue; how many went in.  What is to be announced goes to `told`."""
-        count = len(records)
+        count, began = len(records), time.monotonic()
         try:
             registers[self._value] = _strings(records)
             if self._key is not None:
@@ -116,10 +134,27 @@ class BatchDequeuer:
         except Exception:  # the step that fails will say so; those before it go one by one, too
             self._careful = count
             return 0
-        taken = gate(lambda: queue.enqueue_each(batch, count, told))
+
+        def put() -> int:
+            fit = min(count, queue.room())
+            if fit <= 0 or not reader.claim(fit):
+                return 0
+            some = batch if fit == count else [values[:fit] for values in batch]
+            return queue.enqueue_each(some, fit, told)
+
+        taken = gate(put)
         if taken < 0:
             self._careful = count
+        elif self._long:
+            self._took((time.monotonic() - began) / count)
         return max(0, taken)
+
+    def _took(self, each_s: float) -> None:
+        """A record took so long."""
+        if each_s > _LONG_S:
+            self._careful, self._most = _ONE_BY_ONE, _SOME
+        else:
+            self._most = min(max(int(_MOMENT_S / each_s), _SOME), _MOST)
 
 
 def _strings(values: Sequence[bytes]) -> Array:

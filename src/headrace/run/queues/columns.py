@@ -239,6 +239,11 @@ class Ring(Oldest, Table):
             self._reslot(slots, self._spans(0, self.size + self.gathered))
             self._head = 0
 
+    def oldest(self, count: int) -> Batch:
+        """Copies of the oldest elements, which stay.  Only while nothing is gathered, and so many are there."""
+        spans = self._spans(0, count)
+        return tuple([np.concatenate([c.slots[span] for span in spans]) for c in self._columns])
+
     def put(self, element: Sequence[Any]) -> None:
         """Add one element at the tail."""
         used = self.size + self.gathered

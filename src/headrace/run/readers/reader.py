@@ -19,9 +19,10 @@ DataLoss (there OutOfRange, which ends the pipeline without a word).
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -29,6 +30,7 @@ from google.protobuf.message import DecodeError
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo, announce_all
+from headrace.run.queues.fifo import FIFOQueue
 from headrace.run.queues.queue import Queue
 from headrace.run.readers.files import ANYWHERE, Files, file_error
 from headrace.run.state.resources import Resource
@@ -36,6 +38,11 @@ from headrace.run.state.resources import Resource
 Array = np.ndarray[Any, Any]
 Record = tuple[bytes, bytes]
 """Key and value."""
+_FEWEST: Final = 4  # work items that are worth being read together
+_READ_WITHIN_S: Final = (
+    1e-3  # files that are read together; of slow ones several threads read one each
+)
+_ONE_BY_ONE: Final = 64  # reads that are not offered after such slow ones
 
 
 class Read:
@@ -73,7 +80,7 @@ class Reader(Resource):
         self._serving = False
         self._work: bytes | None = None  # what is being read
         self._latest = b""  # what was begun last
-        self._next: bytes | None = None  # has come from the queue
+        self._come: deque[bytes] = deque()  # have come from the queue, and are to be read next
         self._started = 0
         self._finished = 0
         self._produced = 0
@@ -146,11 +153,19 @@ class Reader(Resource):
             return Pending.done_with((_vector([]), _vector([])))
         return self._submit(Read(self, queue, count))
 
-    def offer(self, most: int, take: Callable[[Sequence[bytes]], int]) -> int:
+    def offer(
+        self,
+        most: int,
+        take: Callable[[Sequence[bytes]], int],
+        queue: Queue,
+        settled: list[Pending[Any]],
+    ) -> int:
         """Let `take` have up to `most` records, as if it had asked for one after the other; how many it took.
 
         It is given the values of records that can be read without waiting for anything, and says how many of them
-        have been read; `keys_ahead` gives their keys.  Meanwhile nobody else reads, or sees the counters.
+        have been read; `keys_ahead` gives their keys.  Before it does anything that cannot be undone it has to
+        `claim` them.  Meanwhile nobody else reads, or sees the counters.
+        queue: of work items.  settled: receives what the caller announces when it holds no lock.
         """
         with self._lock:
             if self._work is None or self._serving:
@@ -163,6 +178,12 @@ class Reader(Resource):
                 self.skip(taken)
                 self._count(taken)
             return taken
+
+    def claim(self, count: int) -> bool:
+        """Whether the first `count` records that are offered are still to be had; those that are then not taken come
+        next.  Called by who was offered them, once.
+        """
+        return True
 
     def _submit(self, read: Read) -> Pending[tuple[Array, Array]]:
         types = read.queue.spec.component_types
@@ -227,7 +248,7 @@ class Reader(Resource):
                 )
         with self._lock:
             if error is None:
-                self._next = item
+                self._come.append(item)
             elif self._waiters and self._waiters[0] is read:
                 self._waiters.popleft()
                 if read.pending.settle_error(error):
@@ -263,10 +284,9 @@ class Reader(Resource):
 
     def _has_work(self) -> bool:
         if self._work is None:
-            if self._next is None:
+            if not self._come:
                 return False
-            self._work, self._next = self._next, None
-            self._latest = self._work
+            self._work = self._latest = self._come.popleft()
             self.begin(self._work)
             self._started += 1
         return True
@@ -324,7 +344,8 @@ class Reader(Resource):
     def _forget(self) -> None:
         if self._work is not None:
             self.end()
-        self._work = self._next = None
+        self._work = None
+        self._come.clear()
 
     def serialize(self) -> bytes:
         """The counters and the latest work.  Raises Unimplemented for readers of parts of files."""
@@ -377,12 +398,106 @@ class Reader(Resource):
             self._forget()
 
 
+class _Offered:
+    """Work items that are still in their queue: `first` as `FIFOQueue.ahead` says."""
+
+    __slots__ = ("claimed", "first", "names", "queue", "settled")
+
+    def __init__(
+        self, queue: FIFOQueue, first: int, names: list[bytes], settled: list[Pending[Any]]
+    ) -> None:
+        self.queue, self.first = queue, first
+        self.names = names
+        self.settled = settled
+        self.claimed = 0
+
+
 class _OnePerWork(Reader):
     """A reader that makes one record of a work item."""
 
     serializes = True
 
+    def __init__(self, name: str, container: str = "", files: Files = ANYWHERE) -> None:
+        super().__init__(name, container, files)
+        self._offered: _Offered | None = None
+        self._pause = 0  # offers that are not made
+
+    def content(self, work: bytes) -> bytes:
+        """Of a work item.  Raises OpError."""
+        raise NotImplementedError
+
+    def record(self) -> Record | None:
+        """Of the work item in hand.  Raises what opening or reading the file raises."""
+        assert self._work is not None
+        return self._work, self.content(self._work)
+
     def at_end(self) -> bool:
+        return True
+
+    def offer(
+        self,
+        most: int,
+        take: Callable[[Sequence[bytes]], int],
+        queue: Queue,
+        settled: list[Pending[Any]],
+    ) -> int:
+        """See Reader: of the work items that are in the queue, which stay there until they are claimed."""
+        with self._lock:
+            if self._pause:
+                self._pause -= 1
+                return 0
+            busy = self._work is not None or self._come or self._serving
+            if busy or not isinstance(queue, FIFOQueue):
+                return 0
+            if queue.spec.component_types != (dtypes.string,):
+                return 0
+            found = queue.ahead(most)
+            if found is None or found[1][0].ndim != 1 or len(found[1][0]) < _FEWEST:
+                return 0
+            first, (names,) = found
+            values = self._contents(names)
+            if not values:
+                return 0
+            offered = self._offered = _Offered(queue, first, [*names[: len(values)]], settled)
+            try:
+                taken = take(values)
+            finally:
+                self._offered = None
+            self._come.extend(offered.names[taken : offered.claimed])
+            if taken:
+                self._latest = offered.names[taken - 1]
+                self._started += taken
+                self._finished += taken
+                self._count(taken)
+            return taken
+
+    def _contents(self, names: Iterable[bytes]) -> list[bytes]:
+        """Of these, as far as they can be read, and soon."""
+        until = time.monotonic() + _READ_WITHIN_S
+        values: list[bytes] = []
+        for name in names:
+            try:
+                values.append(self.content(name))
+            except errors.OpError:  # which a read of its own will say
+                break
+            if time.monotonic() >= until:
+                if len(values) < _FEWEST:
+                    self._pause = _ONE_BY_ONE
+                break
+        return values
+
+    def keys_ahead(self, count: int) -> list[bytes]:
+        """Names of work items that are offered."""
+        assert self._offered is not None
+        return self._offered.names[:count]
+
+    def claim(self, count: int) -> bool:
+        """Take their work items out of the queue, if they are the next ones there still."""
+        offered = self._offered
+        assert offered is not None
+        if not offered.queue.take_ahead(offered.first, count, offered.settled):
+            return False
+        offered.claimed = count
         return True
 
     def read(self, queue: Queue) -> Pending[tuple[Array, Array]]:
@@ -393,22 +508,19 @@ class _OnePerWork(Reader):
 class IdentityReader(_OnePerWork):
     """The work item itself as key and value."""
 
-    def record(self) -> Record | None:
-        """Of the work item in hand.  Raises what opening or reading the file raises."""
-        assert self._work is not None
-        return self._work, self._work
+    def content(self, work: bytes) -> bytes:
+        """The work item."""
+        return work
 
 
 class WholeFileReader(_OnePerWork):
     """A file's whole content; the key is its name."""
 
-    def record(self) -> Record | None:
-        """Of the work item in hand.  Raises what opening or reading the file raises."""
-        work = self._work
-        assert work is not None
+    def content(self, work: bytes) -> bytes:
+        """Of the file.  Raises what opening or reading it raises, as an OpError."""
         try:
             with self._files.open(work, "rb") as file:
-                return work, file.read()
+                return file.read()
         except (OSError, ValueError) as error:
             raise file_error(work, error) from None
 
