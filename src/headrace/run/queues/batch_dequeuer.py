@@ -39,10 +39,10 @@ _MOST: Final = 128
 _SOME: Final = 8
 """The same of work that takes long, before it is known how long."""
 _MOMENT_S: Final = 5e-3
-_LONG_S: Final = 5e-4
+_LONG_S: Final = 2e-4
 """Of a record that takes longer than that, threads of queue runners that work side by side make no less."""
-_ONE_BY_ONE: Final = 64
-"""Steps that are left to the caller then."""
+_ONE_BY_ONE, _MOST_ONE_BY_ONE = 64, 4096
+"""Steps that are left to the caller then, twice as many each time."""
 
 
 @changes
@@ -78,6 +78,7 @@ class BatchDequeuer:
         self._careful = 0  # steps to leave to the caller
         self._long = long
         self._most = _SOME if long else _MOST
+        self._pause = _ONE_BY_ONE
 
     def run(self, step: StepState, gate: Gate) -> int:
         """Run as many steps as can be run now, in one moment that `gate` allows; how many.
@@ -152,8 +153,10 @@ class BatchDequeuer:
     def _took(self, each_s: float) -> None:
         """A record took so long."""
         if each_s > _LONG_S:
-            self._careful, self._most = _ONE_BY_ONE, _SOME
+            self._careful, self._most = self._pause, _SOME
+            self._pause = min(2 * self._pause, _MOST_ONE_BY_ONE)
         else:
+            self._pause = _ONE_BY_ONE
             self._most = min(max(int(_MOMENT_S / each_s), _SOME), _MOST)
 
 
