@@ -88,6 +88,32 @@ def png_pipeline(tf: Any, bench: Bench) -> None:
             bench.rate([step], each_counts=BATCH)
 
 
+@row(
+    "JPEGs of 64 by 64 in a TFRecord, cropped and flipped at random in 4 threads, shuffled",
+    unit=Unit.PER_SECOND,
+)
+def augmented_pipeline(tf: Any, bench: Bench) -> None:
+    """Decoded, cropped, flipped and made floats one by one: random numbers keep steps from being run together."""
+    inner = SIDE - 8
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "pictures")
+        with tf.Graph().as_default(), tf.Session() as session:
+            fed = tf.placeholder(tf.uint8, [SIDE, SIDE, 3])
+            jpeg = tf.image.encode_jpeg(fed)
+            with tf.python_io.TFRecordWriter(path) as writer:
+                for n in range(PICTURES):
+                    writer.write(session.run(jpeg, {fed: picture(n, SIDE)}))
+        _, content = tf.TFRecordReader().read(tf.train.string_input_producer([path]))
+        pixels = tf.random_crop(tf.image.decode_jpeg(content, channels=3), [inner, inner, 3])
+        pixels = tf.cast(tf.image.random_flip_left_right(pixels), tf.float32) / 255.0
+        batch = tf.train.shuffle_batch([pixels], BATCH, 16 * BATCH, 8 * BATCH, num_threads=4)
+        with _running(tf, batch) as step:
+            images = step()
+            bench.expect(images.shape, (BATCH, inner, inner, 3))
+            bench.expect(bool(0 <= images.min() < images.max() <= 1), True)
+            bench.rate([step], each_counts=BATCH)
+
+
 @contextmanager
 def _running(tf: Any, batch: Any) -> Iterator[Callable[[], Any]]:
     """A session whose queue runners run; yields what takes the next batch."""

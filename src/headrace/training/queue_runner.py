@@ -26,6 +26,7 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Operation
 from headrace.serve.rpc.status import to_detail
 from headrace.training.coordinator import Coordinator
+from headrace.training.turns import Turns
 
 __all__ = ["QueueRunner", "add_queue_runner", "start_queue_runners"]
 
@@ -63,6 +64,7 @@ class QueueRunner:
         self._lock = threading.Lock()
         self._runs_per_session: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._exceptions_raised: list[BaseException] = []
+        self._turns: weakref.WeakKeyDictionary[Any, dict[Any, Turns]] = weakref.WeakKeyDictionary()
         self._failures: weakref.WeakKeyDictionary[Any, BaseException] = weakref.WeakKeyDictionary()
         if queue_runner_def is not None:
             if queue is not None or enqueue_ops:
@@ -160,6 +162,9 @@ class QueueRunner:
             if self._runs_per_session.get(sess, 0) > 0:
                 return []
             self._runs_per_session[sess] = len(self._enqueue_ops)
+            if not getattr(sess, "sess_str", "elsewhere"):  # steps are this process's
+                ops = self._enqueue_ops
+                self._turns[sess] = {op: Turns() for op in ops if ops.count(op) > 1}
             self._exceptions_raised = []
             self._failures.pop(sess, None)
         threads = [
@@ -223,6 +228,9 @@ class QueueRunner:
     ) -> Callable[[], object]:
         """What a thread does again and again: one step of `enqueue_op`, or many at once where nobody can tell."""
         enqueue = sess.make_callable(enqueue_op)
+        turns = self._turns.get(sess, {}).get(enqueue_op)
+        if turns is not None:
+            enqueue = turns.of(enqueue)
         batch_dequeuer = _batch_dequeuer(sess, enqueue_op, coord)
         return lambda: batch_dequeuer() or enqueue()
 
