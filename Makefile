@@ -36,9 +36,9 @@ export HEADRACE_ESTIMATOR_ORACLE_PYTHON
 # Most tests' time is that of processes that they start, which would each compile all that they import again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What depends on arithmetic, with another BLAS kernel and without the vector instructions that NumPy need not have.
+# What depends on arithmetic, with another BLAS kernel that NumPy's own products survive, and without the vector instructions that NumPy need not have.
 NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tests/run/test_straight.py
-KERNEL ?= Haswell
+KERNEL ?= $$($(BIN)/python -m tests.blas_kernels)
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
 .PHONY: demo test test-recovery test-kernels check browser bench bench-neighbours bench-watching bench-fusion bench-scaling fuzz mutate soak large k8s slurm ray xla protos oracle estimator estimator-smoke clean

@@ -18,14 +18,9 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from tests.blas_kernels import KERNELS, why_not
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = {
-    "Prescott": {"pni"}, "Nehalem": {"sse4_2"}, "Sandybridge": {"avx"},
-    "Haswell": {"avx2", "fma"}, "SkylakeX": {"avx512f", "avx512vl", "avx512dq", "avx512bw"},
-}  # fmt: skip
-"""What OpenBLAS has them for, and what they need of the processor.  Those of Zen are Haswell's."""
-
 Array = np.ndarray[Any, Any]
 Make = Callable[[np.random.Generator], list[Any]]
 """The fetches of a program that has been made in the default graph; its variables are initialized before."""
@@ -157,23 +152,13 @@ def test_neither_threads_nor_what_runs_together_change_a_bit(name: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_nor_do_they_with_another_kernel(kernel: str) -> None:
-    if not KERNELS[kernel] <= processor():
-        pytest.skip(f"this processor has no {', '.join(KERNELS[kernel])}")
+    if why_not(kernel):
+        pytest.skip(why_not(kernel))
     ran = subprocess.run(
         [sys.executable, "-m", "tests.plan.test_same_bits"], cwd=ROOT, capture_output=True,
         env={**os.environ, "OPENBLAS_CORETYPE": kernel}, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]
-
-
-def processor() -> set[str]:
-    """What it can do, as Linux names that; elsewhere nothing."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return set()
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return set(flags.partition(":")[2].split())
 
 
 if __name__ == "__main__":
