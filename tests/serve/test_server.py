@@ -116,7 +116,7 @@ def test_a_setting_that_nobody_understands_is_refused_at_the_start(
 def test_a_local_server_is_a_cluster_of_one() -> None:
     with tf.train.Server.create_local_server() as server, tf.Session(server.target) as session:
         (device,) = session.list_devices()
-        assert device.name == "/job:local/replica:0/task:0/device:CPU:0"
+        assert device.name == "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 def test_the_servers_config_is_what_sessions_start_from() -> None:

@@ -259,8 +259,8 @@ class Server:
 
     @staticmethod
     def create_local_server(config: pb.ConfigProto | None = None, start: bool = True) -> Server:
-        """A cluster of one task in this process, on a port that the system chooses."""
-        return Server({"local": ["localhost:0"]}, protocol="grpc", config=config, start=start)
+        """A cluster of one task, /job:localhost/task:0, in this process, on a port that the system chooses."""
+        return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
 
 
 def _kinds() -> tuple[type[Worker], type[Master]]:
