@@ -288,6 +288,8 @@ def test_options_that_make_no_sense_make_no_callable(
 def test_what_was_made_of_a_closed_session_is_over(graph: tf.Graph) -> None:
     one = tf.constant(1)
     session = tf.Session()
+    runs = session.make_callable(one, [one]), session.make_callable(one, [one], accept_options=True)
+    assert [run(7) for run in runs] == [7, 7]
     calls = {
         "quick": session.make_callable(one),
         "with options": session.make_callable(one, accept_options=True),
@@ -300,6 +302,9 @@ def test_what_was_made_of_a_closed_session_is_over(graph: tf.Graph) -> None:
     for call in calls.values():
         with pytest.raises(tf.errors.CancelledError, match="Session has been closed"):
             call()
+    for run in runs:
+        with pytest.raises(RuntimeError, match="Attempted to use a closed Session"):
+            run(7)
     for refused in (
         lambda: session.make_callable(one),
         session.list_devices,

@@ -78,6 +78,23 @@ def test_a_worker_that_waits_too_long_is_told_for_what(server: tf.train.Server) 
     assert time.monotonic() - began < 5
 
 
+def test_a_last_question_that_gets_no_answer_does_not_hide_what_is_missing(
+    server: tf.train.Server,
+) -> None:
+    """The ready op answers once, and then waits until the time is up."""
+    answers = tf.FIFOQueue(2, tf.string, [[]], shared_name="answers")
+    with tf.Session(server.target) as session:
+        session.run(answers.enqueue(b"never"))
+    waiting = tf.train.SessionManager(
+        ready_op=answers.dequeue_many(1), recovery_wait_secs=0.01, graph=tf.get_default_graph()
+    )
+    with pytest.raises(
+        tf.errors.DeadlineExceededError, match=r"not ready after waiting 0.7 secs.*never"
+    ) as raised:
+        waiting.wait_for_session(server.target, max_wait_secs=0.7)
+    assert isinstance(raised.value.__cause__, tf.errors.DeadlineExceededError)
+
+
 def test_a_session_of_this_process_is_not_waited_for_by_anybody_but_itself() -> None:
     tf.Variable(1.0, name="mine")
     with pytest.raises(tf.errors.DeadlineExceededError, match="mine"):

@@ -252,6 +252,8 @@ class BaseSession:
 
         def call(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
             if self._closed:
+                if feed_list is not None:  # it is a run with these feeds
+                    self._check_usable()
                 self._check_not_cancelled()
             if len(values) != len(tensors):
                 raise miscounted(len(tensors), len(values))

@@ -207,11 +207,18 @@ class SessionManager:
         """
         limit_s = math.inf if max_wait_secs is None else max_wait_secs
         until = time.monotonic() + limit_s
+        before: _Missing | None = None
         while True:
             session = Session(master, graph=self._graph, config=config)
             try:
-                with within(until - time.monotonic()):
-                    missing = self._missing(session)
+                try:
+                    with within(until - time.monotonic()):
+                        missing = self._missing(session)
+                except errors.DeadlineExceededError as error:
+                    if before is None or time.monotonic() < until:
+                        raise
+                    # The last question had too little time for an answer: what the one before it found is why.
+                    raise _not_ready_in_time(max_wait_secs, before, master) from error
                 if missing is None:
                     return session
                 log.info("Waiting for model to be ready: %s", missing.why)
@@ -224,10 +231,8 @@ class SessionManager:
             if not told:
                 left -= self._recovery_wait_secs
             if left < 0:
-                raise errors.deadline_exceeded(
-                    f"Session was not ready after waiting {max_wait_secs:g} secs. {missing.why}; the chief, which "
-                    f"initializes or restores them, has not done so at {master or 'this process'}"
-                )
+                raise _not_ready_in_time(max_wait_secs, missing, master)
+            before = missing
             if not told:
                 _pause(self._recovery_wait_secs)
 
@@ -275,6 +280,13 @@ class _Missing:
     def __init__(self, names: list[str], why: str) -> None:
         self.names = names
         self.why = why
+
+
+def _not_ready_in_time(waited_s: float | None, missing: _Missing, master: str) -> errors.OpError:
+    return errors.deadline_exceeded(
+        f"Session was not ready after waiting {waited_s:g} secs. {missing.why}; the chief, which "
+        f"initializes or restores them, has not done so at {master or 'this process'}"
+    )
 
 
 def _not_ready_yet(session: Any, op: Any) -> tuple[list[str], str | None]:
