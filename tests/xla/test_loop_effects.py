@@ -13,6 +13,7 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.ops._kernels.random_streams import Stream, Streams
+from headrace.plan import joined_loops
 from headrace.plan.explain import explaining
 from headrace.run.exec.fused import compiler
 from headrace.run.exec.whole_loops import LoopProgram
@@ -23,6 +24,7 @@ from tests.xla.test_whole_loops import CPU, GPU, Make, agree, runs_of
 @pytest.fixture(autouse=True)
 def graph(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("HEADRACE_XLA", "on")
+    monkeypatch.setattr(joined_loops, "FEWEST", 1 << 20)  # each by itself
     with tf.Graph().as_default(), tf.device(CPU):
         yield
 

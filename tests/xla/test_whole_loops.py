@@ -12,6 +12,7 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
+from headrace.plan import joined_loops
 from headrace.plan.explain import explaining
 from headrace.run.devices.table import of_name
 from headrace.run.exec.fused import compiler
@@ -30,6 +31,7 @@ Make = Callable[[], tuple[Any, dict[Any, Any]]]
 @pytest.fixture(autouse=True)
 def graph(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("HEADRACE_XLA", "on")
+    monkeypatch.setattr(joined_loops, "FEWEST", 1 << 20)  # each by itself
     with tf.Graph().as_default():
         yield
 

@@ -26,6 +26,7 @@ from headrace.plan.prune import Pruned
 from headrace.plan.structure import Unstructured
 from headrace.plan.whole_loops import programs
 from headrace.run.exec.fused import FusedKernel
+from headrace.run.exec.joined_loops import JoinedProgram
 from headrace.run.exec.kernel import Memos
 from headrace.run.exec.measured import Measured
 from headrace.run.exec.program import Program
@@ -91,18 +92,25 @@ def _compiles(elsewhere: Placed) -> bool:
 
 def _forms(request: Request, nests: bool) -> dict[str, Callable[[], Made | None]]:
     """The other forms of a program, by name."""
-    forms: dict[str, Callable[[], Made | None]] = {"compiled": _Form(request, nests, False)}
-    return {"loops": _Form(request, nests, True), **forms} if nests else forms
+    forms: dict[str, Callable[[], Made | None]] = {}
+    if nests:
+        if not request.placed:
+            forms["joined"] = _Form(request, nests, whole=True, joins=True)
+        forms["loops"] = _Form(request, nests, whole=True)
+    forms["compiled"] = _Form(request, nests)
+    return forms
 
 
 class _Form:
-    """The program in which what is in a row is compiled, and loops as a whole if wanted.
+    """The program in which what is in a row is compiled, and loops as a whole if wanted, joined with what is between.
 
     Asked again, it is one without the nodes and loops for which that has failed.
     """
 
-    def __init__(self, request: Request, nests: bool, whole: bool) -> None:
-        self._request = replace(request, fuses=True, whole=whole)
+    def __init__(
+        self, request: Request, nests: bool, whole: bool = False, joins: bool = False
+    ) -> None:
+        self._request = replace(request, fuses=True, whole=whole, joins=joins)
         self._nests = nests
         self._kernels: list[FusedKernel] = []
         self._loops: dict[Operation, LoopProgram] = {}
@@ -129,6 +137,10 @@ class _Form:
         self._kernels = _kernels(step)
         self._loops = programs(step) if request.whole else {}
         if request.whole and not self._loops:
+            return None
+        if request.joins and not any(
+            isinstance(each, JoinedProgram) for each in self._loops.values()
+        ):
             return None
         compiled = [*self._kernels, *self._loops.values()]
         return (emit(step, before).run, compiled) if compiled else None

@@ -12,10 +12,11 @@ from headrace.base.traits import HANDLE, POLLS, SHARES, UPDATES
 from headrace.plan import check
 from headrace.plan.binding import SCALAR_KINDS
 from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, SHAPES, Instr, Step, instrs
+from headrace.plan.joined_loops import Joined
 from headrace.plan.nesting import Conditions, Loop, Required, Select
 from headrace.plan.registers import is_fresh
 from headrace.plan.staged import taking
-from headrace.run.exec import branches, whole_loops
+from headrace.run.exec import branches, joined_loops, whole_loops
 from headrace.run.exec import instructions as does
 from headrace.run.exec.instructions import CALL, MANY, NESTED, WHOLE, Instruction
 from headrace.run.exec.parked import guarded, in_place, looping
@@ -164,6 +165,8 @@ def _conditions(of: Conditions, register: Mapping[int, int]) -> branches.Conditi
 def _loop(instr: Instr, step: Step) -> does.Kernel:
     detail: Loop = instr.detail
     register = step.registers
+    if isinstance(detail.whole, Joined):
+        return _joined(instr, detail.whole, step)
     variables, starts, nexts, sums = (
         [register[value] for value in values]
         for values in (detail.variables, detail.starts, detail.nexts, detail.sums)
@@ -176,6 +179,15 @@ def _loop(instr: Instr, step: Step) -> does.Kernel:
         return loop.kernel()
     given = [register[value] for value in whole.given]
     return whole_loops.kernel(loop, whole.program, given, whole.there, whole.rest)
+
+
+def _joined(instr: Instr, joined: Joined, step: Step) -> does.Kernel:
+    code = _code(instr.body[1].code, step)
+    given, wanted = (
+        [step.registers[value] for value in values] for values in (joined.given, joined.wanted)
+    )
+    node = step.request.infos(instr.op)
+    return joined_loops.kernel(node, code, joined.program, given, wanted)
 
 
 def _waiter(instr: Instr, step: Step) -> Waiter:

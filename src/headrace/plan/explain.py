@@ -149,6 +149,9 @@ def _nesting(instr: Instr, name: Name) -> str:
     if not isinstance(detail, Loop):
         wanted = " and ".join(f"{'' if way else 'not '}{name(value)}" for value, way in detail)
         return f"if {wanted}:"
+    if not detail.variables:
+        given, wanted = (", ".join(map(name, v)) for v in (detail.whole.given, detail.whole.wanted))
+        return f"joined: {wanted} from {given}, one program  {instr.op.name}"
     variables, starts, nexts = (
         ", ".join(map(name, values)) for values in (detail.variables, detail.starts, detail.nexts)
     )

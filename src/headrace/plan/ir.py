@@ -149,7 +149,8 @@ class Request:
 
     devices: full device name of each node.  memos: what nodes remember between steps, by node name.  optimize: not for
     traced steps, which list every node.  functions: see `Infos`.  placed: where nodes compute that do not on the host.
-    fuses: see `plan.fusion`; whole: see `plan.whole_loops`, not of those loops and nodes that are in `without`.
+    fuses: see `plan.fusion`; whole: see `plan.whole_loops`; joins: see `plan.joined_loops`; not of those loops and
+    nodes that are in `without`.
     """
 
     pruned: Pruned
@@ -162,6 +163,7 @@ class Request:
     placed: Mapping[Operation, Device] = field(default_factory=dict)
     fuses: bool = False
     whole: bool = False
+    joins: bool = False
     without: frozenset[Operation] = frozenset()
 
     @cached_property

@@ -11,7 +11,7 @@ Source: https://docs.jax.dev (jax.lax.while_loop, cond: what is carried keeps it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -47,7 +47,8 @@ Slot = tuple[int, tuple[bytes, ...]]
 class Traced(NamedTuple):
     """What a loop is made of.  values: of its variables, of what it is given, which of these are known to who traces.
 
-    handles: of each value that stands for a store, which; slots: all of them.  told: of each element that is
+    handles: of each value that stands for a store, which; slots: all of them; filled: those into which something is
+    put.  told: of each element that is
     popped from a list and known, the number.  constants: of the step.  draws: nodes that have streams.  states: of each
     value that stands for a variable which the loop updates, its number.
     """
@@ -57,6 +58,7 @@ class Traced(NamedTuple):
     known: Sequence[int]
     handles: Mapping[int, Slot]
     slots: Sequence[Slot]
+    filled: Collection[Slot]
     told: Mapping[int, int]
     constants: Mapping[int, Any]
     draws: Sequence[Operation]
@@ -79,15 +81,16 @@ def program(what: Traced, form: Form) -> Callable[..., Any]:
     """A function of (array namespace, most iterations, variables that change, all that is given, stores) that gives
     the variables, the stores, and [whether it goes on, whether all holds, how many elements each store has].
 
-    Behind the stores stand the streams, and what the variables hold that it updates.
+    Behind the stores stand the streams, and what the variables hold that it updates.  Stores that are only read are not
+    carried, and have no values in the end: they are what they were.
     """
     detail: Loop = what.loop.detail
     places = what.changing
     variables = [detail.variables[at] for at in places]
+    count = len(form.kept)
 
     def run(xp: Any, most: Any, carried: Any, given: Any, stores: Any) -> Any:
-        values: dict[int, Any] = dict(zip(what.given, given, strict=True))
-        values.update(zip(what.known, form.known, strict=True))
+        values = _values(what, form, given)
         for variable, start, following in zip(
             detail.variables, detail.starts, detail.nexts, strict=True
         ):
@@ -95,16 +98,42 @@ def program(what: Traced, form: Form) -> Callable[..., Any]:
                 values[variable] = values[start]
             elif variable == following and start in what.constants:
                 values[variable] = what.constants[start]
-        numbers = {slot: form.same[at] for at, slot in enumerate(what.slots)}
-        count = len(form.kept)
-        kept = [_filled(xp, *each) for each in zip(stores[:count], form.kept, strict=True)]
-        kept += stores[count:]
-        scope = _Scope(xp, what, numbers, form, values, kept, xp.zeros_like(most))
+        scope = _Scope.of(xp, what, form, values, stores, xp.zeros_like(most))
         after, going, holds = scope.loop(what.loop, carried, variables, most)
         said = [*map(xp.int32, (going, holds)), *[each.length for each in scope.stores[:count]]]
         return after, scope.stores, xp.stack(said)
 
     return run
+
+
+def joined_program(
+    what: Traced, wanted: Sequence[int], left: Sequence[int], form: Form
+) -> Callable[..., Any]:
+    """As `program`, of what runs once: the body of a loop without variables.
+
+    wanted: the values that it gives.  left: the slots whose stores it gives, with [whether all holds, how many elements
+    each of these has].  most: of each loop inside.
+    """
+    numbers = [form.same[at] for at in left]
+
+    def run(xp: Any, most: Any, carried: Any, given: Any, stores: Any) -> Any:
+        values = _values(what, form, given)
+        scope = _Scope.of(xp, what, form, values, stores, xp.zeros_like(most), most)
+        holds = scope.run(what.loop.body[1])
+        holds = xp.asarray(True) if holds is None else holds
+        ends = [scope._array(value) for value in wanted]
+        kept = [scope.stores[number] for number in numbers]
+        said = [xp.int32(holds), *[each.length for each in kept]]
+        return ends, [*kept, *scope.stores[len(form.kept) :]], xp.stack(said)
+
+    return run
+
+
+def _values(what: Traced, form: Form, given: Any) -> dict[int, Any]:
+    """What is given, and what is known."""
+    values: dict[int, Any] = dict(zip(what.given, given, strict=True))
+    values.update(zip(what.known, form.known, strict=True))
+    return values
 
 
 def _filled(xp: Any, cells: Cells, how: Kept) -> Cells:
@@ -116,7 +145,8 @@ def _filled(xp: Any, cells: Cells, how: Kept) -> Cells:
 
 class _Scope:
     """Values while a list of instructions is traced.  stores: what is kept, as far as it has come, with streams and
-    variables; count: of iterations, those of loops inside included.
+    variables; read: the values of those that are only read, by number.  count: of iterations, those of loops inside
+    included.
     """
 
     def __init__(
@@ -126,17 +156,49 @@ class _Scope:
         numbers: Mapping[Slot, int],
         form: Form,
         values: dict[int, Any],
+        read: Mapping[int, Any],
         stores: list[Any],
         count: Any,
+        most_inside: Any = MOST_INSIDE,
     ) -> None:
         self._xp, self._what, self._numbers, self._form = xp, what, numbers, form
         self._values, self.stores, self.count = values, stores, count
+        self._read, self._most_inside = read, most_inside
         self._first_stream = len(form.kept)
         self._first_state = self._first_stream + len(what.draws)
 
+    @classmethod
+    def of(
+        cls,
+        xp: Any,
+        what: Traced,
+        form: Form,
+        values: dict[int, Any],
+        stores: Sequence[Any],
+        *counts: Any,
+    ) -> _Scope:
+        """As it begins."""
+        numbers = {slot: form.same[at] for at, slot in enumerate(what.slots)}
+        count = len(form.kept)
+        kept = [_filled(xp, *each) for each in zip(stores[:count], form.kept, strict=True)]
+        filled = {numbers[slot] for slot in what.filled}
+        read = {at: each.values for at, each in enumerate(kept) if at not in filled}
+        kept = [each._replace(values=None) if at in read else each for at, each in enumerate(kept)]
+        return cls(xp, what, numbers, form, values, read, [*kept, *stores[count:]], *counts)
+
     def _inner(self, stores: Sequence[Any], count: Any, more: Mapping[int, Any]) -> _Scope:
         values = {**self._values, **more}
-        return _Scope(self._xp, self._what, self._numbers, self._form, values, list(stores), count)
+        return _Scope(
+            self._xp,
+            self._what,
+            self._numbers,
+            self._form,
+            values,
+            self._read,
+            list(stores),
+            count,
+            self._most_inside,
+        )
 
     def _known_or(self, value: int) -> Any:
         state = self._what.states.get(value)
@@ -213,7 +275,7 @@ class _Scope:
             self._values[variable] = self._known_or(start)
         variables = [detail.variables[at] for at in places]
         starts = [self._array(detail.starts[at]) for at in places]
-        most = self.count + MOST_INSIDE
+        most = self.count + self._most_inside
         values, going, holds = self.loop(instr, starts, variables, most)
         self._values.update(zip(variables, values, strict=True))
         after = self.run(instr.body[0])
@@ -408,13 +470,12 @@ class _Scope:
         handle, *others = instr.inputs
         number = self._numbers[self._what.handles[handle]]
         function, given = STORES[instr.op.type], [self._known_or(value) for value in others]
-        self.stores[number], found = function(
-            self._xp,
-            self._form.kept[number],
-            self.stores[number],
-            *given,
-            **_attrs(instr.op, function),
-        )
+        before, is_read = self.stores[number], number in self._read
+        if is_read:
+            before = before._replace(values=self._read[number])
+        how, attrs = self._form.kept[number], _attrs(instr.op, function)
+        after, found = function(self._xp, how, before, *given, **attrs)
+        self.stores[number] = after._replace(values=None) if is_read else after
         return found
 
 

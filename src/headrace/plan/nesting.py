@@ -44,7 +44,8 @@ class Loop(NamedTuple):
     """The `detail` of a loop, whose body is (head, body, tail): see `run.branches.Loop`.
 
     sums: variables that may be there only when the loop is over (`plan.rules.loop_sums`).  whole: see
-    `plan.whole_loops`; None: it is no program by itself, and why is in `apart`, for who asks.
+    `plan.whole_loops`; None: it is no program by itself, and why is in `apart`, for who asks.  Without variables it is
+    no loop, but a group of them (`plan.joined_loops`).
     """
 
     pred: int

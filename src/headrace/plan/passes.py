@@ -18,6 +18,7 @@ from headrace.plan.folding import fold
 from headrace.plan.fusion import fuse
 from headrace.plan.idle import leave_idle
 from headrace.plan.ir import Request, Step
+from headrace.plan.joined_loops import join_loops
 from headrace.plan.kernels import bind
 from headrace.plan.lifting import lift
 from headrace.plan.memoization import memoize_in_loops, memoize_shapes
@@ -40,7 +41,7 @@ class Kind(NamedTuple):
     """What there are several sets of passes for.
 
     optimize: nodes may be left out or run together.  host: all compute there.  nests: there are branches or loops.
-    fuses: see `plan.fusion`.  whole: see `plan.whole_loops`.
+    fuses: see `plan.fusion`.  whole: see `plan.whole_loops`.  joins: see `plan.joined_loops`.
     """
 
     optimize: bool
@@ -48,6 +49,7 @@ class Kind(NamedTuple):
     nests: bool
     fuses: bool
     whole: bool
+    joins: bool = False
 
 
 When = Callable[[Kind], bool]
@@ -109,6 +111,10 @@ def _compiles_loops(kind: Kind) -> bool:
     return _fuses(kind) and kind.nests and kind.whole
 
 
+def _joins(kind: Kind) -> bool:
+    return _compiles_loops(kind) and kind.host and kind.joins
+
+
 def _draws_elsewhere(kind: Kind) -> bool:
     """Where random numbers may be made by others than the host's kernels."""
     return _mixed(kind) or _fuses(kind)
@@ -148,6 +154,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("saves", save_at_once, invariants.check_values, _always),
     Pass("draws", draw_ahead, invariants.check_values, _draws_elsewhere),
     Pass("loops", compile_loops, invariants.check_values, _compiles_loops),
+    Pass("join", join_loops, invariants.check_values, _joins),
     Pass("fuse", fuse, invariants.check_groups, _fuses),
     *_early(_beside_fused),
     Pass("shapes", memoize_shapes, invariants.check_values, _together),
@@ -194,7 +201,14 @@ def versions(request: Request, nests: bool) -> tuple[Step, Step]:
             invariants.check_values(before, step)
         if explain.enabled:
             explain.after("read", before, step)
-    kind = Kind(request.optimize, not request.placed, step.nests, request.fuses, request.whole)
+    kind = Kind(
+        request.optimize,
+        not request.placed,
+        step.nests,
+        request.fuses,
+        request.whole,
+        request.joins,
+    )
     for each in _of(kind):
         before, step = step, each.run(step)
         if check.enabled:

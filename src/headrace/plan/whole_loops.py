@@ -30,6 +30,7 @@ from headrace.ops._portable.loop_state import (
     GROWING,
     LISTS,
     MAKES,
+    ONLY_READ,
     POPS,
     POPS_OF_LIST,
     STORES,
@@ -63,7 +64,7 @@ class Whole(NamedTuple):
     there: Sequence[bool]
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """The loop is none, for a reason."""
 
 
@@ -86,8 +87,8 @@ def _within(step: Step, variables: Variables) -> Step:
     for instr in step.code:
         if instr.what == LOOP and instr.op not in step.request.without:
             try:
-                instr = _Deciding(instr, step, variables).done()
-            except _Refused as why:
+                instr = Deciding(instr, step, variables).done()
+            except Refused as why:
                 detail = instr.detail._replace(apart=str(why))
                 instr = _inside(instr.changed(detail=detail), variables)
         elif instr.what == LOOP:
@@ -103,11 +104,11 @@ def _inside(instr: Instr, variables: Variables) -> Instr:
     return closed(instr.changed(body=tuple([_within(each, variables) for each in instr.body])))
 
 
-def _refusing(instr: Instr, why: str) -> _Refused:
-    return _Refused(f"{instr.op.type} {instr.op.name} {why}")
+def _refusing(instr: Instr, why: str) -> Refused:
+    return Refused(f"{instr.op.type} {instr.op.name} {why}")
 
 
-class _Deciding:
+class Deciding:
     """reads, makes: values of the loop.  known: values that are to be known when the program is made.
 
     updated: variables that it changes, as `Variables.of` has them, with one of the nodes.
@@ -121,6 +122,7 @@ class _Deciding:
         self._starts: dict[int, int] = {}  # of variables that stay what they are
         self._changing: set[int] = set()
         self._handles: dict[int, Slot] = {}
+        self._filled: set[Slot] = set()
         self._reads: dict[int, None] = {}
         self._known: dict[int, None] = {}
         self._alike: set[int] = set()  # stacks whose elements are to be known
@@ -129,54 +131,17 @@ class _Deciding:
         self._growing: set[int] = set()
         self._draws: dict[Operation, None] = {}
         self._updated: dict[int, Instr] = {}
+        self._numbers: dict[int, int] = {}  # of what stands for them
         self._standing: set[int] = set()  # values that stand for variables
         self._device: Device = HOST
         self._computes = False
 
     def done(self) -> Instr:
-        """The loop with its program.  Raises _Refused."""
+        """The loop with its program.  Raises Refused."""
         loop, detail = self._loop, self._detail
-        self._collect(loop)
-        for instr in instrs([loop]):
-            self._look(instr)
-        if not self._computes:
-            raise _Refused("nothing in it computes")
-        states = self._states()
-        outside = [value for value in self._read_outside() if value not in self._values.constants]
-        known = [value for value in outside if value in self._known]
-        slots = list(dict.fromkeys(self._handles.values()))
-        apart = {*[root for root, _ in slots], *self._known, *states}
-        rest = [value for value in outside if value not in apart]
-        self._check_given(rest)
-        values = [*detail.starts, *outside]
-        place = {value: at for at, value in enumerate(outside, len(detail.starts))}
-        told, numbers = self._told_places()
-        draws = [*self._draws]
-        traced = Traced(
-            _copied(loop),
-            rest,
-            known,
-            self._handles,
-            slots,
-            numbers,
-            {**self._values.constants},
-            draws,
-            states,
-        )
-        more = self._has_more()
-        taken = Taken(
-            changing(detail),
-            [place[value] for value in rest],
-            [place[value] for value in known],
-            [(place[root], sources) for root, sources in slots],
-            self._growing_places(),
-            frozenset([slots.index(self._handles[value]) for value in self._alike]),
-            told,
-            [more or self._is_wanted(variable) for variable in detail.variables],
-            [self._dtype(value) for value in values],
-            Streams([_stream(op, self._step.request.infos) for op in draws]),
-            [place[root] for root in self._updated],
-        )
+        more, outside = self._has_more(), self._looked_at()
+        traced = self._traced(outside)
+        taken = self._taken(outside, [more or self._is_wanted(each) for each in detail.variables])
         whole = Whole(
             LoopProgram(partial(program, traced), taken, self._device),
             outside,
@@ -184,6 +149,61 @@ class _Deciding:
             [False] * len(detail.variables),
         )
         return closed(loop.changed(detail=detail._replace(whole=whole)))
+
+    def _looked_at(self) -> list[int]:
+        """What it takes from outside, once each instruction has been looked at.  Raises Refused."""
+        self._collect(self._loop)
+        for instr in instrs([self._loop]):
+            self._look(instr)
+        if not self._computes:
+            raise Refused("nothing in it computes")
+        self._numbers = self._states()
+        return [value for value in self._read_outside() if value not in self._values.constants]
+
+    def _split(self, outside: Sequence[int]) -> tuple[list[int], list[int], list[Slot]]:
+        """What is given as arrays, what is known when the program is made, and the stores.  Raises Refused."""
+        slots = list(dict.fromkeys(self._handles.values()))
+        known = [value for value in outside if value in self._known]
+        apart = {*[root for root, _ in slots], *self._known, *self._numbers}
+        rest = [value for value in outside if value not in apart]
+        self._check_given(rest)
+        return rest, known, slots
+
+    def _traced(self, outside: Sequence[int]) -> Traced:
+        rest, known, slots = self._split(outside)
+        told = self._told_places()[1]
+        return Traced(
+            _copied(self._loop),
+            rest,
+            known,
+            self._handles,
+            slots,
+            self._filled,
+            told,
+            {**self._values.constants},
+            [*self._draws],
+            self._numbers,
+        )
+
+    def _taken(self, outside: Sequence[int], wanted: Sequence[bool]) -> Taken:
+        detail = self._detail
+        rest, known, slots = self._split(outside)
+        values = [*detail.starts, *outside]
+        place = {value: at for at, value in enumerate(outside, len(detail.starts))}
+        return Taken(
+            changing(detail),
+            [place[value] for value in rest],
+            [place[value] for value in known],
+            [(place[root], sources) for root, sources in slots],
+            self._growing_places(),
+            frozenset([at for at, slot in enumerate(slots) if slot not in self._filled]),
+            frozenset([slots.index(self._handles[value]) for value in self._alike]),
+            self._told_places()[0],
+            wanted,
+            [self._dtype(value) for value in values],
+            Streams([_stream(op, self._step.request.infos) for op in self._draws]),
+            [place[root] for root in self._updated],
+        )
 
     def _collect(self, loop: Instr) -> None:
         for instr in instrs([loop]):
@@ -361,7 +381,7 @@ class _Deciding:
                 continue
             if value in self._changing:
                 name = self._values.tensor(value).name
-                raise _Refused(f"a size or an axis is made of what {name} holds")
+                raise Refused(f"a size or an axis is made of what {name} holds")
             if maker is None:
                 self._known[value] = None
             elif maker.what == SIZES:
@@ -403,6 +423,8 @@ class _Deciding:
             self._handles[instr.outputs[0]] = root, (*sources, instr.op.attrs["source"])
             return
         self._handles[handle] = slot
+        if instr.op.type not in ONLY_READ:
+            self._filled.add(slot)
         self._computes = True
 
     def _look_at_state(self, instr: Instr, kernel: StateKernel) -> None:
@@ -442,7 +464,7 @@ class _Deciding:
         for value in self._standing:
             root = self._variable(value)
             if self._variables.lives_on(root) is None:
-                raise _Refused(f"{self._values.tensor(value).name} is some variable")
+                raise Refused(f"{self._values.tensor(value).name} is some variable")
             if root in number:
                 found[value] = number[root]
         self._read(*number)
@@ -489,7 +511,7 @@ class _Deciding:
                 continue
             if tensor is None or tensor._dtype._base.name not in NUMBERS | {"resource", "variant"}:
                 name = "what a node takes" if tensor is None else tensor.name
-                raise _Refused(f"{name}, which it is given, is not of numbers")
+                raise Refused(f"{name}, which it is given, is not of numbers")
 
     def _dtype(self, value: int) -> Any:
         tensor = self._values.tensors[value]

@@ -23,6 +23,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 STORES: Final[dict[str, Callable[..., tuple[Cells, list[Any]]]]] = {}
 LISTS: Final[dict[str, Callable[..., list[Any]]]] = {}
+ONLY_READ: Final = frozenset(
+    ("TensorArrayReadV3", "TensorArrayGatherV3", "TensorArraySizeV3", "StackPopV2")
+)
+"""Ops that leave the values of a store what they are."""
 GROWING: Final = frozenset(("TensorListPushBack", "TensorListPopBack"))
 """Ops whose lists do not keep their length."""
 POPS: Final = "StackPopV2"
@@ -124,6 +128,23 @@ def _indices(xp: Any, indices: Any, cells: Cells) -> Any:
     return xp.asarray(indices, dtype=xp.int32)
 
 
+def _are_first(indices: Any, cells: Cells) -> bool:
+    """Whether it is known that they are 0, 1, 2, and so on: XLA gathers and scatters rows one by one on processors."""
+    known = isinstance(indices, np.ndarray) and len(indices) <= cells.values.shape[0]
+    return known and bool((indices == np.arange(len(indices))).all())
+
+
+def _rows_at(array: Any, at: Any, first: bool) -> Any:
+    return array[: at.shape[0]] if first else array[at]
+
+
+def _with_rows(xp: Any, array: Any, at: Any, rows: Any, first: bool) -> Any:
+    if not first:
+        return array.at[at].set(rows)
+    count = at.shape[0]
+    return rows if count == array.shape[0] else xp.concat([rows, array[count:]])
+
+
 def _require_different(xp: Any, at: Any, room: int) -> None:
     """No index twice."""
     times = xp.zeros(room, dtype=xp.int32).at[at].add(1, mode="drop")
@@ -136,15 +157,17 @@ def _gather(
 ) -> tuple[Cells, list[Any]]:
     at, shape = _indices(xp, indices, cells), cells.values.shape[1:]
     check(compatible(element_shape._raw, shape))
-    marks = cells.marks[at]
+    first = _are_first(indices, cells)
+    marks = _rows_at(cells.marks, at, first)
     there = marks != CLEARED
     if not how.zeros:
         there = xp.logical_and(there, marks != EMPTY)
-    if how.clears:
+    if how.clears and not first:
         _require_different(xp, at, cells.values.shape[0])
     require(xp, xp.logical_and(_within(xp, at, cells.length), there), _OUT_OF_TURN)
-    after = xp.asarray(CLEARED if how.clears else READ, dtype=xp.int8)
-    return cells._replace(marks=cells.marks.at[at].set(after)), [cells.values[at]]
+    after = xp.full(at.shape, CLEARED if how.clears else READ, dtype=xp.int8)
+    marks = _with_rows(xp, cells.marks, at, after, first)
+    return cells._replace(marks=marks), [_rows_at(cells.values, at, first)]
 
 
 @_store("TensorArrayScatterV3")
@@ -154,21 +177,31 @@ def _scatter(
     at, rows, room = _indices(xp, indices, cells), xp.asarray(value), cells.values.shape[0]
     check(rows.ndim > 0 and rows.shape == (at.shape[0], *cells.values.shape[1:]))
     check(rows.dtype == cells.values.dtype)
-    marks = cells.marks[at]
+    first = _are_first(indices, cells)
+    marks = _rows_at(cells.marks, at, first)
     free = marks == EMPTY
     if how.adds_up:
         free = xp.logical_or(free, marks == WRITTEN)
-        empty = xp.reshape(cells.marks == EMPTY, (room, *[1] * (rows.ndim - 1)))
-        values = xp.where(empty, xp.zeros_like(cells.values), cells.values).at[at].add(rows)
-    else:
+    elif not first:
         _require_different(xp, at, room)
-        values = cells.values.at[at].set(rows)
     require(xp, xp.logical_and(_within(xp, at, _limit(how, cells)), free), _OUT_OF_TURN)
+    if how.adds_up and first:
+        rows = _or_zeros(xp, marks, cells.values[: at.shape[0]]) + rows
+    if how.adds_up and not first:
+        values = _or_zeros(xp, cells.marks, cells.values).at[at].add(rows)
+    else:
+        values = _with_rows(xp, cells.values, at, rows, first)
     length = cells.length
     if how.grows:
         length = xp.maximum(length, xp.max(at) + 1)
-    written = xp.asarray(WRITTEN, dtype=xp.int8)
-    return Cells(values, cells.marks.at[at].set(written), length), [flow]
+    written = xp.full(at.shape, WRITTEN, dtype=xp.int8)
+    return Cells(values, _with_rows(xp, cells.marks, at, written, first), length), [flow]
+
+
+def _or_zeros(xp: Any, marks: Any, values: Any) -> Any:
+    """What elements hold, zeros where nothing has been written."""
+    empty = xp.reshape(marks == EMPTY, (-1, *[1] * (values.ndim - 1)))
+    return xp.where(empty, xp.zeros_like(values), values)
 
 
 @_store("TensorArraySizeV3")

@@ -12,6 +12,7 @@ Called by: plan.whole_loops, plan.emit.  Threads: any; all state of a run is in 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -36,8 +37,8 @@ from headrace.run.uninterrupted import changes
 
 _FIRST: Final = 256  # iterations of a call
 _SHORT_S: Final = 0.01
-_LONG_S: Final = 0.1
-_MOST: Final = 1 << 40
+LONG_S: Final = 0.1
+MOST: Final = 1 << 40
 _LARGEST_KNOWN: Final = 64  # elements of what is a constant of a program
 _SHAPES_SEEN: Final = 64
 _FEW_FORMS: Final = 2
@@ -65,7 +66,7 @@ class Streams(Protocol):
         """Have them at `after`; False, and nothing, if they are not at `before` any more."""
 
 
-class _Given(NamedTuple):
+class Given(NamedTuple):
     """What a call of the program takes: the variables of the loop that change, the rest, what it keeps, what streams
     are at, what variables hold that it updates.  states: those; updates: how many they have had.
     """
@@ -86,7 +87,8 @@ class Taken(NamedTuple):
     """How a program takes the values of a loop: those that it is given, by place: starts of variables, then others.
 
     changing: variables that change, by place.  rest, known: values that are given as arrays, and as constants.  slots:
-    (place, whose gradients) of stores.  grows: places of variables that are lists which change their length.  alike:
+    (place, whose gradients) of stores.  grows: places of variables that are lists which change their length.  reads:
+    slots into which it puts nothing, so that what they hold is given, and not given back.  alike:
     slots whose elements are to be known; told: places of lists of which that is so.  dtypes: of all values that are
     arrays.  wanted: which variables somebody wants in the end.  streams: that it draws from.  states: places of
     variables that it updates.
@@ -97,6 +99,7 @@ class Taken(NamedTuple):
     known: Sequence[int]
     slots: Sequence[tuple[int, tuple[bytes, ...]]]
     grows: frozenset[int]
+    reads: frozenset[int]
     alike: frozenset[int]
     told: Sequence[int]
     wanted: Sequence[bool]
@@ -105,8 +108,19 @@ class Taken(NamedTuple):
     states: Sequence[int]
 
 
+class Group(Protocol):
+    """Several loops that are to be one program together."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether each is to have a program of its own."""
+
+
 class LoopProgram(FusedKernel):
-    """make: (form) -> a function as `plan.loop_tracing.program` has it."""
+    """make: (form) -> a function as `plan.loop_tracing.program` has it.
+
+    waits_for: what it is part of; until that is over it runs node by node.
+    """
 
     stands_alone = True
 
@@ -118,13 +132,22 @@ class LoopProgram(FusedKernel):
         self._per_call = _FIRST
         self._bare = True  # stores without values are made by the program, which ends in one call
         self._spares = False  # arrays of several lengths are to have one program
+        self._latest = threading.local()
+        self.waits_for: Group | None = None
         self._seen: dict[Any, dict[int, Seen]] = {}  # of slots and lists, by what was given
+
+    @property
+    def slots(self) -> Sequence[tuple[int, tuple[bytes, ...]]]:
+        """See `Taken`."""
+        return self._taken.slots
 
     def run(self, values: Sequence[Any], scope: Any, there: Sequence[bool]) -> list[Any] | None:
         """What the variables are in the end; None where the loop is to run node by node, and nothing has changed.
 
         there: which of them stay on the device.  What nobody wants is what it was before.
         """
+        if self.waits_for is not None and not self.waits_for.is_over:
+            return None
         found = None
         try:
             given = None if self._forked() else self._given_of(values)
@@ -139,7 +162,7 @@ class LoopProgram(FusedKernel):
 
     # -- what is given --------------------------------------------------------------------------------------------
 
-    def _given_of(self, values: Sequence[Any]) -> _Given | None:
+    def _given_of(self, values: Sequence[Any]) -> Given | None:
         taken = self._taken
         if any(map(_is_unset, values)):
             return None  # node by node it is said which node finds that
@@ -153,10 +176,11 @@ class LoopProgram(FusedKernel):
         for at, store in enumerate(stores):
             if id(store) in unique:
                 continue
-            how = cells.kept(store, before.get(at), False, self._spares)
+            how = self._kept_of(at, store, before)
             if how is not None and at in taken.alike:
                 how = cells.with_alike(how, store)
-            found = None if how is None else cells.packed(store, how, self._device, self._bare)
+            bare = self._bare and at not in taken.reads
+            found = None if how is None else self._packed_of(store, how, bare)
             if how is None or found is None:
                 return None
             unique[id(store)] = len(kept)
@@ -171,7 +195,7 @@ class LoopProgram(FusedKernel):
         count = len(taken.changing)
         form = Form(known, kept, [unique[id(store)] for store in stores], told)
         updates = [each.updates for each in states]  # before they are read
-        return _Given(
+        return Given(
             arrays[:count],
             arrays[count:],
             packed,
@@ -183,6 +207,13 @@ class LoopProgram(FusedKernel):
             states,
             updates,
         )
+
+    def _kept_of(self, at: int, store: Any, seen: dict[int, Seen]) -> Kept | None:
+        """How the program is to keep the store of a slot."""
+        return cells.kept(store, seen.get(at), False, self._spares)
+
+    def _packed_of(self, store: Any, how: Kept, bare: bool) -> Cells | None:
+        return cells.packed(store, how, self._device, bare)
 
     def _arrays_of(
         self, values: Sequence[Any], before: dict[int, Seen]
@@ -253,20 +284,17 @@ class LoopProgram(FusedKernel):
     # -- running --------------------------------------------------------------------------------------------------
 
     def _finished(
-        self, given: _Given, values: Sequence[Any], scope: Any, there: Sequence[bool]
+        self, given: Given, values: Sequence[Any], scope: Any, there: Sequence[bool]
     ) -> list[Any] | None:
-        key = _key(given)
-        if key not in self._forms and self._has_other_lengths(given):
-            self._spares = True  # as the next run has them
-            return None
-        form = self._form_for(key, lambda: _only_likes(given))
+        form = self._form_of(given)
         if form is None:
             return None
         carried, kept = given.carried, [*given.cells, *given.streams, *given.held]
         count = len(given.cells)
         while True:
             began = time.perf_counter()
-            carried, kept, said = form(np.int64(self._per_call), carried, given.rest, kept)
+            carried, left, said = form(np.int64(self._per_call), carried, given.rest, kept)
+            kept = [*map(_with_values, left[:count], kept), *left[count:]]
             going, holds, *lengths = np.asarray(said).tolist()
             if not holds:
                 return None
@@ -277,8 +305,8 @@ class LoopProgram(FusedKernel):
                 return None
             took = time.perf_counter() - began
             if took < _SHORT_S:
-                self._per_call = min(4 * self._per_call, _MOST)
-            elif took > _LONG_S:
+                self._per_call = min(4 * self._per_call, MOST)
+            elif took > LONG_S:
                 self._per_call = max(self._per_call // 2, 1)
             scope.check()
         ends = self._ends(given, values, carried, there)
@@ -290,14 +318,25 @@ class LoopProgram(FusedKernel):
             cells.unpack(store, left, how, self._device, length)  # type: ignore[arg-type]
         return ends
 
-    def _has_other_lengths(self, given: _Given) -> bool:
+    def _form_of(self, given: Given) -> Callable[..., Any] | None:
+        """What is compiled for it, if that is ready."""
+        if not self._has_met(given) and self._has_other_lengths(given):
+            self._spares = True  # as the next run has them
+            return None
+        return self._form_for(_key(given), lambda: _only_likes(given))
+
+    def _has_met(self, given: Given) -> bool:
+        """Whether there is a form for it, or one is being made."""
+        return _key(given) in self._forms
+
+    def _has_other_lengths(self, given: Given) -> bool:
         """Whether it seems that TensorArrays come in one length after another."""
         if self._spares or self._device is not HOST or len(self._forms) < _FEW_FORMS:
             return False
         return any(how.kind == cells.ARRAY and not how.grows for how in given.form.kept)
 
     @changes
-    def _has_committed(self, given: _Given, after: Sequence[Any]) -> bool:
+    def _has_committed(self, given: Given, after: Sequence[Any]) -> bool:
         """Have streams and variables what the program has left of them; False, and nothing, if they have changed."""
         if not after:
             return True
@@ -314,7 +353,7 @@ class LoopProgram(FusedKernel):
         return True
 
     def _ends(
-        self, given: _Given, values: Sequence[Any], carried: Sequence[Any], there: Sequence[bool]
+        self, given: Given, values: Sequence[Any], carried: Sequence[Any], there: Sequence[bool]
     ) -> list[Any]:
         ends = [*values[: len(there)]]
         for place, value, how in zip(self._taken.changing, carried, given.lists, strict=False):
@@ -328,7 +367,7 @@ class LoopProgram(FusedKernel):
                 ends[place] = np.asarray(value) if self._device is HOST else self._device.get(value)
         return ends
 
-    def _compile_for(self, given: _Given) -> Callable[..., Any]:
+    def _compile_for(self, given: Given) -> Callable[..., Any]:
         from headrace.run.devices import xla  # where there is JAX
 
         function = self._function(given.form)
@@ -366,21 +405,27 @@ class LoopProgram(FusedKernel):
         found = self.before(values)
         for place in self._taken.changing:
             if isinstance(values[place], TensorList) and isinstance(ends[place], TensorList):
-                found[-1 - place] = _larger(cells.seen(values[place]), cells.seen(ends[place]))
-        shapes = self._shapes(values)
+                found[-1 - place] = cells.larger(cells.seen(values[place]), cells.seen(ends[place]))
+        for at, earlier in before.items():
+            if at in found:
+                found[at] = cells.larger(earlier, found[at])
+        self._latest.found = self._remember(self._shapes(values), found)
+
+    @property
+    def latest(self) -> dict[int, Seen]:
+        """What its stores had, by slot, when it last ran node by node in this thread."""
+        return getattr(self._latest, "found", {})
+
+    def _remember(self, shapes: Any, found: dict[int, Seen]) -> dict[int, Seen]:
+        """What there has been, with what was known before."""
         known = self._seen.get(shapes, {})
         for at, now in found.items():
-            for earlier in (before.get(at), known.get(at)):
-                now = now if earlier is None else _larger(earlier, now)
-            found[at] = now
+            if at in known:
+                found[at] = cells.larger(known[at], now)
         if shapes not in self._seen and len(self._seen) >= _SHAPES_SEEN:
             self._seen.clear()
         self._seen[shapes] = found
-
-
-def _larger(one: Seen, other: Seen) -> Seen:
-    """What both have had; the shape of the later one, if it is known."""
-    return Seen(max(one.room, other.room), one.shape if other.shape is None else other.shape)
+        return found
 
 
 def _shape_of(value: Any) -> Any:
@@ -389,7 +434,7 @@ def _shape_of(value: Any) -> Any:
     return tuple(value.held().shape if isinstance(value, State) else np.shape(value))
 
 
-def _key(given: _Given) -> Any:
+def _key(given: Given) -> Any:
     arrays = [
         None if isinstance(each, Cells) else tuple(np.shape(each))
         for each in (*given.carried, *given.rest)
@@ -409,7 +454,7 @@ def _key(given: _Given) -> Any:
     )
 
 
-def _only_likes(given: _Given) -> _Given:
+def _only_likes(given: Given) -> Given:
     """Shapes and dtypes in the place of arrays, which others may change or let go of."""
     return given._replace(
         carried=_likes(given.carried),
@@ -430,6 +475,11 @@ def _likes(tree: Any) -> Any:
     if isinstance(tree, list):
         return [*map(_likes, tree)]
     return tuple(tree.shape), tree.dtype, isinstance(tree, (np.ndarray, np.generic))
+
+
+def _with_values(after: Cells, before: Cells) -> Cells:
+    """What a program has left of a store, whose values it does not give back if it has only read them."""
+    return after._replace(values=before.values) if after.values is None else after
 
 
 def _is_unset(value: Any) -> bool:

@@ -75,6 +75,10 @@ class Cells(NamedTuple):
     length: Any
 
 
+_NOTHING: Final = Cells(None, None, np.int32(0))
+"""Of a stack on which nothing is yet."""
+
+
 def seen(store: Store) -> Seen:
     """What there is."""
     values = _values(store)
@@ -87,11 +91,18 @@ def seen(store: Store) -> Seen:
     return Seen(len(values), next(iter(shapes)) if len(shapes) == 1 else None)
 
 
+def larger(one: Seen, other: Seen) -> Seen:
+    """What both have had; the shape of the later one, if it is known."""
+    return Seen(max(one.room, other.room), one.shape if other.shape is None else other.shape)
+
+
 def kept(store: Store, before: Seen | None, grows: bool, spare: bool = False) -> Kept | None:
     """How a program is to keep it; None if it cannot, or if nobody knows.
 
     before: see `Seen`; grows: of a list; spare: of an array, so that arrays of other lengths have the same program.
     """
+    if isinstance(store, Stack) and not store.contents():
+        return _kept_of_empty(store, before)
     now = seen(store)
     dtype = store.element_dtype if isinstance(store, TensorList) else store.dtype
     shape = _shape_of(store, now, before)
@@ -127,6 +138,15 @@ def kept(store: Store, before: Seen | None, grows: bool, spare: bool = False) ->
     most = store.max_num_elements
     room = rounded(room) if most == UNLIMITED else min(rounded(room), most)
     return Kept(LIST, room, shape, dtype.np, grows=True)
+
+
+def _kept_of_empty(stack: Stack, before: Seen | None) -> Kept | None:
+    """As `kept`: as each step begins with it."""
+    if before is None or before.shape is None or stack.dtype.name not in NUMBERS:
+        return None
+    room = rounded(before.room)
+    room = room if stack.limit < 0 else min(room, stack.limit)
+    return Kept(STACK, room, before.shape, stack.dtype.np)
 
 
 def with_alike(how: Kept, store: Store) -> Kept | None:
@@ -170,6 +190,8 @@ def packed(store: Store, how: Kept, device: Device, bare: bool = False) -> Cells
     bare: of a TensorArray or a stack without values there are none.
     """
     values = _values(store)
+    if bare and not values and isinstance(store, Stack):
+        return _NOTHING
     whole = whole_of(values)
     known = values if whole is None else values[:1]
     if len(values) > how.room or any(
