@@ -31,7 +31,7 @@ class WaitingSteps(dict[Any, None]):
         """Block until steps have begun to wait in `node` that many times in all."""
         with self._changed:
             seen = self._changed.wait_for(
-                lambda: self._lost is not None or self._seen.get(node, 0) >= times, 30
+                lambda: self._lost is not None or self._seen.get(node, 0) >= times, 60
             )
             if self._lost is not None:
                 raise self._lost

@@ -1,12 +1,14 @@
 """One task of a cluster that learns to read digits: an Estimator, which TF_CONFIG tells what its part is (README.md).
 
 Nothing here knows of chief, workers, parameter servers or the evaluator.  With --fails JOB a task of that job kills
-itself, once, when the global step has come to --fail-at, so that its launch has something to restart.
+itself, once, when the global step has come to --fail-at, so that its launch has something to restart.  If it is the
+chief or the worker, the other waits there until it is back.
 """
 
 import argparse
 import os
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -62,10 +64,19 @@ def model_fn(features, labels, mode, params):
 
 
 class Failure(tf.train.SessionRunHook):
-    """Kills its process at a step, the first time that there is a file to be made; tells at which step it begins."""
+    """At step --fail-at, kills its process if that is the one to fail, the first time; chief and worker wait there for
+    each other.  Tells at which step it begins.
+    """
 
-    def __init__(self, at_step, mark):
-        self.at_step, self.mark = at_step, mark
+    def __init__(self, args, task):
+        self.fails, self.at_step = args.fails == task, args.fail_at
+        self.waits = {args.fails, task} == {"chief", "worker"}
+        self.failed, self.back = (
+            Path(args.directory, f"{word}-{args.fails}") for word in ("failed", "back")
+        )
+        if self.fails and self.failed.exists():
+            self.back.touch()
+        self.step = 0
 
     def begin(self):
         self.global_step = tf.train.get_global_step()
@@ -74,13 +85,24 @@ class Failure(tf.train.SessionRunHook):
         print(f"begins at step {session.run(self.global_step)}", flush=True)
 
     def before_run(self, run_context):
+        self.look()  # only now all hooks are done with the step before: the chief's has saved
         return tf.train.SessionRunArgs(self.global_step)
 
     def after_run(self, run_context, run_values):
-        if self.mark is not None and run_values.results >= self.at_step and not self.mark.exists():
-            self.mark.touch()
-            print(f"fails at step {run_values.results}", flush=True)
+        self.step = run_values.results
+
+    def end(self, session):
+        self.look()
+
+    def look(self):
+        if self.step < self.at_step:
+            return
+        if self.fails and not self.failed.exists():
+            self.failed.touch()
+            print(f"fails at step {self.step}", flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
+        while self.waits and not self.back.exists():  # else it may be done before a slow one fails
+            time.sleep(0.1)
 
 
 def main():
@@ -96,10 +118,7 @@ def main():
         save_checkpoints_steps=100,
         experimental_max_worker_delay_secs=0,  # they do not wait for each other's first steps
     )
-    mark = None
-    if args.fails == config.task_type:
-        mark = Path(args.directory, f"failed-{args.fails}")
-    hooks = [Failure(args.fail_at, mark)]
+    hooks = [Failure(args, config.task_type)]
     reader = tf.estimator.Estimator(model_fn, args.directory, config, params={"units": 64})
     tf.estimator.train_and_evaluate(
         reader,

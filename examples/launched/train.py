@@ -1,12 +1,13 @@
 """One task of a cluster that fits a line, as TF_CONFIG says which; `headrace launch` starts all of them (README.md).
 
 The chief initializes the variables or restores them, and saves every 50 steps.  With --fails JOB a task of
-that job kills itself at step --fail-at, once, so that its launch has something to restart.
+that job kills itself at step --fail-at, once, so that its launch has something to restart; the other waits for it.
 """
 
 import argparse
 import os
 import signal
+import time
 from pathlib import Path
 
 import headrace as tf
@@ -26,15 +27,23 @@ def build(device):
     return train, step, (slope, offset)
 
 
-def fails(args, task, step):
-    """Whether this task, which is the one that should, is at the step where it fails, for the first time."""
-    if args.fails != task or step < args.fail_at:
-        return False
-    mark = Path(args.directory, f"failed-{task}")
-    if mark.exists():
-        return False
-    mark.touch()
-    return True
+def fail(args, task, step):
+    """At step --fail-at: kill this task if it is the one that fails, the first time, or wait until that is back."""
+    if args.fails is None or step < args.fail_at:
+        return
+    failed, back = (Path(args.directory, f"{word}-{args.fails}") for word in ("failed", "back"))
+    if task == args.fails and not failed.exists():
+        failed.touch()
+        print(f"fails at step {step}", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    while not back.exists():  # else the training may have ended before a slow task fails
+        time.sleep(0.1)
+
+
+def begin(args, task):
+    """Tell the one that waits if this is the task that has failed, which was started again."""
+    if task == args.fails and Path(args.directory, f"failed-{task}").exists():
+        Path(args.directory, f"back-{task}").touch()
 
 
 def work(args, resolver, server):
@@ -58,9 +67,7 @@ def work(args, resolver, server):
         fitted = (0.0, 0.0)
         while not session.should_stop():
             _, step, fitted = session.run([train, global_step, line])
-            if fails(args, job, step):
-                print(f"fails at step {step}", flush=True)
-                os.kill(os.getpid(), signal.SIGKILL)
+            fail(args, job, step)
     print(f"{fitted[0]:.2f} x + {fitted[1]:.2f}", flush=True)
 
 
@@ -74,6 +81,7 @@ def main():
     args = parser.parse_args()
     Path(args.directory).mkdir(parents=True, exist_ok=True)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    begin(args, resolver.task_type)
     server = tf.train.Server()
     if resolver.task_type == "ps":
         server.join()

@@ -221,11 +221,13 @@ def test_time_limits_hold(cluster: Cluster, ways: Ways, program: Program, blocke
         session.run(program.put[0])
         session.run(program.put[1])
         late = tf.RunOptions(timeout_in_ms=LIMIT_MS)
-        with pytest.raises(errors.DeadlineExceededError) as caught:
-            session.run(program.take, options=late)
-        assert caught.value.node in ("take2", None)  # it had no time to say so on a busy machine
-        blocked.wait_until_all_ended()
-        assert session.run(program.size) == [0, 0, 0]
+        taken = [1, 1, 0]
+        while taken != [0, 0, 0]:  # on a busy machine a task may have no time for its part
+            with pytest.raises(errors.DeadlineExceededError) as caught:
+                session.run(program.take, options=late)
+            assert taken != [1, 1, 0] or caught.value.node in ("take2", None)  # nor to say so
+            blocked.wait_until_all_ended()
+            taken = session.run(program.size)
         session.run(program.put)
         assert ways.of(session, program.take) == [0.0, 1.0, 2.0]
 

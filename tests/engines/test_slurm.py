@@ -33,17 +33,21 @@ with tf.train.Server() as server:
         server.join()
     with tf.device("/job:ps/task:0"):
         more = tf.train.get_or_create_global_step().assign_add(1)
+        arrived = tf.FIFOQueue(9, [tf.int32], [[]], shared_name="arrived")
+        arrive, greet = arrived.enqueue(1), arrived.dequeue()
     with tf.train.MonitoredTrainingSession(
         server.target, job == "chief", checkpoint_dir=folder if job == "chief" else None,
         save_checkpoint_steps=10, save_checkpoint_secs=None,
     ) as session:
         step = session.run(more)
         if job == "worker":
+            session.run(arrive)
             while True:
                 step = session.run(more)
         goes_on = saved is not None and step > int(saved.rpartition("-")[2])
         for _ in range(50):
             session.run(more)
+        session.run(greet)  # the end of the chief is the end, also of a worker that is slow to begin
         print("has trained", flush=True)
         if os.path.exists(folder + "/news"):
             with open(folder + "/news", "w") as news:

@@ -7,6 +7,7 @@ the ps doubles for the worker.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import sys
@@ -238,6 +239,8 @@ class acting:
 
 def main(target: str, kind: str, elements: str, steps: str) -> None:
     """See the module."""
+    # 14 MB, which it may otherwise come to need for a peer that is slow to answer.
+    importlib.import_module("headrace.serve.grpc.client")
     with tf.Graph().as_default():
         program = Program(target, int(elements))
         program.run(program.tripled)  # tasks meet, which may take longer than a limit

@@ -17,7 +17,7 @@ from tests.serve.failed_steps import (
     keeps_nothing_of_killed,
 )
 
-pytestmark = pytest.mark.timeout(180 * TIMES)
+pytestmark = pytest.mark.timeout(400 * TIMES)
 
 
 @pytest.fixture(scope="module", params=[SMALL, LARGE])

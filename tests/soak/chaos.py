@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,7 +159,7 @@ class Run:
 
     def _initialize(self) -> None:
         """Initialize the variables of the ps, which is new."""
-        with tf.Session(self._cluster.target("ps:0")) as session:
+        with _patient_session(self._cluster.target("ps:0")) as session:
             session.run(self._program.init)
         self._initialized = time.monotonic()
 
@@ -239,7 +239,7 @@ class Run:
     def _check(self) -> None:
         steps = list(self.journal.steps.values())
         program, cluster = self._program, self._cluster
-        with tf.Session(cluster.target("ps:0")) as session:
+        with _patient_session(cluster.target("ps:0")) as session:
             counts, global_step = session.run([program.counts, program.global_step])
             rest: list[int] = []
             if session.run(program.size):
@@ -249,6 +249,13 @@ class Run:
         check_errors(steps, names, self._state_was_lost)
         check_training(steps, counts, int(global_step), self._initialized)
         check_queue(steps, rest, self._initialized)
+
+
+@contextlib.contextmanager
+def _patient_session(target: str) -> Iterator[tf.Session]:
+    """Of the one who runs the chaos, for whom a task that is only slow is not frozen."""
+    with _environment({"HEADRACE_FROZEN_AFTER_S": str(WITHIN_S)}), tf.Session(target) as session:
+        yield session
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ class Running:
 
     def close(self) -> None:
         self.session.close()
-        assert isinstance(self._step.exception(30), tf.errors.OpError)
+        assert isinstance(self._step.exception(60), tf.errors.OpError)
         self._pool.shutdown()
 
 

@@ -20,7 +20,7 @@ from headrace.tools.launch.console import Console
 from headrace.tools.launch.ports import OwnPorts
 from headrace.tools.launch.roles import Task
 from headrace.tools.launch.supervisor import Rules, Supervisor
-from tests.ports import own_ports
+from tests.ports import own_ports_in_a_row
 
 WITHIN_S = 60.0
 TASK = """
@@ -135,7 +135,7 @@ def test_a_task_that_is_killed_is_started_again_and_no_more_often_than_asked(sta
 def test_a_signal_ends_all(start: Start, signum: signal.Signals, code: int) -> None:
     process = start(
         "signal.signal(signal.SIGTERM, lambda *a: (print('saved', flush=True), sys.exit(0)))\nwait()",
-        *("--ps", "1", "--workers", "2"),
+        *("--ps", "1", "--workers", "2", "--grace", "60"),
     )
     waiting(process, 3)
     process.send_signal(signum)
@@ -327,16 +327,6 @@ with tf.train.Server() as server:
 """
 
 
-def ports_in_a_row(count: int) -> int:
-    """The first of so many that follow each other and are free."""
-    while True:
-        (first,) = own_ports(1)
-        with ExitStack() as stack, suppress(OSError, OverflowError):
-            for port in range(first + 1, first + count):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            return first
-
-
 def test_launches_on_two_hosts_are_one_cluster(start: Start, tmp_path: Path) -> None:
     """Over the secret that they share; the end of the worker is the end of the ps."""
     shared = tmp_path / "secret"
@@ -357,7 +347,7 @@ def test_launches_on_two_hosts_are_one_cluster(start: Start, tmp_path: Path) -> 
 def file_of_hosts(folder: Path, *tasks: str) -> Path:
     """Hosts of the loopback with these tasks, one each."""
     path = folder / "hosts"
-    path.write_text("".join(f"127.0.0.1:{ports_in_a_row(3)} {each}\n" for each in tasks))
+    path.write_text("".join(f"127.0.0.1:{own_ports_in_a_row(3)} {each}\n" for each in tasks))
     return path
 
 
@@ -423,7 +413,7 @@ def test_what_fails_on_one_host_ends_all(start: Start, tmp_path: Path) -> None:
 
 def test_the_tasks_of_a_slurm_step_are_one_cluster(start: Start, tmp_path: Path) -> None:
     """With the variables that srun sets; the secret is in a file that they share, and the ps ends with the worker."""
-    port = ports_in_a_row(4)
+    port = own_ports_in_a_row(4)
     launches = []
     for rank in (0, 1):
         environment = {

@@ -46,7 +46,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def event(processes: Processes) -> Event:
-    found = processes.next_event(30)
+    found = processes.next_event(60)
     assert found is not None
     return found
 

@@ -96,7 +96,7 @@ def test_a_signal_stops_it_and_frees_the_port(
     with served(address) as process:
         ready(process)
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (code, "")
         assert refused(address)
 
@@ -123,7 +123,7 @@ def test_a_signal_stops_it_while_a_step_is_blocked(address: str) -> None:
                 group.start(blocked, session, step)
                 assert session.run(has_begun) == 1
                 process.terminate()
-                process.communicate(timeout=30)
+                process.communicate(timeout=60)
         assert process.returncode == 0
     assert len(failures) == 1
 
@@ -134,7 +134,7 @@ def test_a_cut_lifeline_stops_it(address: str) -> None:
         with served(address, "--watch-fd", str(fd), "--grace", "0.2", fd=fd) as process:
             ready(process)
             lifeline.close()
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
             assert process.returncode == 0
             assert refused(address)
 
@@ -143,7 +143,7 @@ def test_a_port_that_is_taken_has_an_exit_code_of_its_own() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         with served(address) as process:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (75, "")
     assert f"headrace serve: cannot serve at {address}: " in err
 

@@ -56,7 +56,7 @@ class Log(logging.Handler):
         missing = {normal(line) for line in wanted}
         with self._changed:
             there = self._changed.wait_for(
-                lambda: missing <= {normal(line) for line in self._lines}, 30
+                lambda: missing <= {normal(line) for line in self._lines}, 60
             )
             assert there, "\n".join(["these came:", *self._lines])
 

@@ -253,6 +253,41 @@ def test_a_save_has_all_variables_as_they_were_in_one_moment() -> None:
             thread.join()
 
 
+def test_saves_of_one_saver_wait_for_each_other_so_that_the_latest_is_of_the_latest_step() -> None:
+    """As those of a supervisor's thread and of its program."""
+    step = tf.train.create_global_step()
+    saver = tf.train.Saver()
+    one_writes, other_is_through = threading.Event(), threading.Event()
+
+    class Slow:
+        """A session whose save waits for the other one, if that comes by."""
+
+        def __init__(self, session: tf.Session) -> None:
+            self.session, self.graph = session, session.graph
+
+        def run(self, fetch: Any, *more: Any) -> Any:
+            if fetch == saver.saver_def.save_tensor_name:
+                one_writes.set()
+                other_is_through.wait(0.5)
+            return self.session.run(fetch, *more)
+
+    def other(session: tf.Session) -> None:
+        saver.save(session, "./m", step)
+        other_is_through.set()
+
+    with initialized() as session:
+        one = threading.Thread(target=saver.save, args=(Slow(session), "./m", step))
+        one.start()
+        assert one_writes.wait(60)
+        session.run(step.assign_add(1))
+        second = threading.Thread(target=other, args=(session,))
+        second.start()
+        for thread in (one, second):
+            thread.join(60)
+    assert tf.train.latest_checkpoint(".") == "./m-1"
+    assert saver.last_checkpoints == ["./m-0", "./m-1"]
+
+
 # -- readers --------------------------------------------------------------------------------------
 
 

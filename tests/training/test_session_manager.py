@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,38 +67,69 @@ def test_a_waiting_worker_is_told_when_the_last_variable_is_initialized(
     assert found == [(3,)]
 
 
-def test_a_worker_that_waits_too_long_is_told_for_what(server: tf.train.Server) -> None:
+class Clock:
+    """Time that only waits take, for what a session manager reads: a look may take any, and is within the limit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.passes: Callable[[], float] = lambda: 0.0
+        monkeypatch.setattr(session_manager, "time", self)
+        monkeypatch.setattr(session_manager, "_pause", self.add)
+
+    def monotonic(self) -> float:
+        return self.now + self.passes()
+
+    def add(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_worker_that_waits_too_long_is_told_for_what(
+    server: tf.train.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tf.Variable(1.0, name="never")
-    waiting = manager(recovery_wait_secs=0.01)
-    began = time.monotonic()
+    clock = Clock(monkeypatch)
+
+    class Waiting(InitializedWait):
+        def wait(self, timeout_s: float) -> bool:
+            clock.add(timeout_s + 1)
+            return super().wait(0.01)
+
+    monkeypatch.setattr(session_manager, "InitializedWait", Waiting)
     with pytest.raises(
-        tf.errors.DeadlineExceededError, match=r"not ready after waiting 0.2 secs.*never"
+        tf.errors.DeadlineExceededError, match=r"not ready after waiting 70 secs.*never"
     ):
-        waiting.wait_for_session(server.target, max_wait_secs=0.2)
-    assert time.monotonic() - began < 5
+        manager().wait_for_session(server.target, max_wait_secs=70)
+    assert clock.now == 71
 
 
 def test_a_last_question_that_gets_no_answer_does_not_hide_what_is_missing(
-    server: tf.train.Server,
+    server: tf.train.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ready op answers once, and then waits until the time is up."""
     answers = tf.FIFOQueue(2, tf.string, [[]], shared_name="answers")
+    clock = Clock(monkeypatch)
+    clock.passes = (
+        time.monotonic
+    )  # and the last question has what is left of 62 seconds after a pause of 60
     with tf.Session(server.target) as session:
         session.run(answers.enqueue(b"never"))
     waiting = tf.train.SessionManager(
-        ready_op=answers.dequeue_many(1), recovery_wait_secs=0.01, graph=tf.get_default_graph()
+        ready_op=answers.dequeue_many(1), recovery_wait_secs=60, graph=tf.get_default_graph()
     )
     with pytest.raises(
-        tf.errors.DeadlineExceededError, match=r"not ready after waiting 0.7 secs.*never"
-    ) as raised:
-        waiting.wait_for_session(server.target, max_wait_secs=0.7)
-    assert isinstance(raised.value.__cause__, tf.errors.DeadlineExceededError)
+        tf.errors.DeadlineExceededError, match=r"not ready after waiting 62 secs.*never"
+    ):
+        waiting.wait_for_session(server.target, max_wait_secs=62)
 
 
-def test_a_session_of_this_process_is_not_waited_for_by_anybody_but_itself() -> None:
+def test_a_session_of_this_process_is_not_waited_for_by_anybody_but_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tf.Variable(1.0, name="mine")
+    clock = Clock(monkeypatch)
     with pytest.raises(tf.errors.DeadlineExceededError, match="mine"):
-        manager(recovery_wait_secs=0.01).wait_for_session("", max_wait_secs=0.05)
+        manager(recovery_wait_secs=20).wait_for_session("", max_wait_secs=70)
+    assert clock.now == 60
 
 
 def test_what_is_no_variable_is_asked_for_again(server: tf.train.Server) -> None:

@@ -78,6 +78,28 @@ class Task:
         self.wait_for(f"{count} steps", lambda: len(self.steps(since)) >= count)
         return self.steps(since)
 
+    def wait_for_session(self, since: int = 0) -> int:
+        """Block until a session begins, behind a line; the number of its line.
+
+        What the task has printed before it may come to be read much later.
+        """
+
+        def found() -> list[int]:
+            return [
+                number + 1
+                for number, line in enumerate(self.lines[since:], since)
+                if line.startswith("session ")
+            ]
+
+        return int(self.wait_for("a session", found)[0]) - 1
+
+    def wait_for_log(self, *words: str) -> None:
+        """Block until it has logged a line with these words, which may come to be read later than what it prints."""
+        self.wait_for(
+            f"a line with {words} in the log",
+            lambda: any(all(word in line for word in words) for line in self.log),
+        )
+
     def kill(self) -> None:
         """kill -9."""
         self.process.send_signal(signal.SIGKILL)

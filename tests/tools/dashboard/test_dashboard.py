@@ -204,13 +204,10 @@ def test_steps_are_counted_while_a_page_is_open(cluster: Cluster, opened: Events
         sums = tf.Variable(1.0).initializer
     rates = 0.0
     with tf.Session(cluster.target("worker:0")) as session:
-        for _ in range(50):
+        while not rates:  # looks of before may not have been read yet, any number of them
             session.run(sums)
             _, view = opened.next()
             rates += view["point"]["parts_per_s"] or 0.0
-            if rates:
-                break
-    assert rates > 0
 
 
 def test_nobody_looks_when_no_page_is_open(cluster: Cluster, dashboard: Dashboard) -> None:

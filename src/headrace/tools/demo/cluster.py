@@ -30,7 +30,7 @@ from headrace.tools.lifeline import Lifeline
 from headrace.tools.serve import READY, format_cluster
 
 GRACE_S = 1.0
-START_WITHIN_S = 30.0
+START_WITHIN_S = 60.0
 PORT_ATTEMPTS = 5
 TAIL_LINES = 15
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -58,7 +58,7 @@ from headrace.training.timeline import Timeline
 JOBS = {"ps": 1, "worker": 2}
 LEARNING_RATE = 0.008
 SAMPLE_EVERY_S = 0.1
-SILENCE_S = 30.0
+SILENCE_S = 60.0
 EXPLAINED_WITHIN_S = 0.5
 TRAINING = "headrace-demo"
 
@@ -324,7 +324,7 @@ def _sample_depth(
     """Read the queue's depth at intervals until `stop`; an error becomes an event."""
     with tf.Graph().as_default() as graph:
         size = model.examples_queue().size()
-    config = tf.ConfigProto(operation_timeout_in_ms=5_000)
+    config = tf.ConfigProto(operation_timeout_in_ms=30_000)
     try:
         with tf.Session(target, graph=graph, config=config) as session:
             while not stop.wait(SAMPLE_EVERY_S):

@@ -3,7 +3,8 @@
 `save` returns when the checkpoint is whole; steps of other sessions go on meanwhile.  The checkpoint's files are
 written by the tasks that hold the variables, on their disks; its graph, and the file that says which checkpoint is the
 latest, by the caller's process, on its own.
-Called by: programs, sessions, hooks.  Threads: one saver one at a time.
+Called by: programs, sessions, hooks.  Threads: any; saves of one saver wait for each other, so that the latest
+checkpoint is of the latest step: a supervisor's thread and its program may both save.
 Source: TF 1.15 python/training/saver.py, for behaviour; phrases of errors as of 2.21
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -100,6 +102,7 @@ class Saver:
         self._last_checkpoints: list[tuple[str, float]] = []
         self._checkpoints_to_be_deleted: list[tuple[str, float]] = []
         self._of_objects: tuple[Mapping[str, str], Saver] | None = None
+        self._saving = threading.RLock()  # a handler of a signal may save within a save
         if not defer_build:
             self.build()
         if self.saver_def:
@@ -228,22 +231,23 @@ class Saver:
         save_path = text.path_to_str(save_path)
         if not hasattr(sess, "run") or not hasattr(sess, "graph"):
             raise TypeError(f"'sess' must be a Session; {sess}")
-        file = self._named(sess, save_path, global_step, latest_filename)
-        if not self._is_empty:
-            file_saved = self._save(sess, file, save_path)
-            if write_state:
-                try:
-                    self._note(file_saved, os.path.dirname(save_path), latest_filename)
-                except errors.NotFoundError as error:
-                    raise errors.not_found(f"{error.message}{_why(sess)}") from error
-                self._delete_old(meta_graph_suffix)
-        if write_meta_graph:
-            with sess.graph.as_default():
-                self.export_meta_graph(
-                    meta_graph_filename(file, meta_graph_suffix),
-                    strip_default_attrs=strip_default_attrs,
-                    save_debug_info=save_debug_info,
-                )
+        with self._saving:
+            file = self._named(sess, save_path, global_step, latest_filename)
+            if not self._is_empty:
+                file_saved = self._save(sess, file, save_path)
+                if write_state:
+                    try:
+                        self._note(file_saved, os.path.dirname(save_path), latest_filename)
+                    except errors.NotFoundError as error:
+                        raise errors.not_found(f"{error.message}{_why(sess)}") from error
+                    self._delete_old(meta_graph_suffix)
+            if write_meta_graph:
+                with sess.graph.as_default():
+                    self.export_meta_graph(
+                        meta_graph_filename(file, meta_graph_suffix),
+                        strip_default_attrs=strip_default_attrs,
+                        save_debug_info=save_debug_info,
+                    )
         return None if self._is_empty else file_saved
 
     def _named(self, sess: Any, save_path: str, global_step: Any, latest_filename: str) -> str:
