@@ -27,7 +27,7 @@ os.environ.setdefault("HEADRACE_XLA", "off")
 os.environ.setdefault("HEADRACE_MEASURED", "off")  # nothing in the user's cache
 
 SOON_S = 0.1  # for threads whose end is but a moment away, as that of most is
-GRACE_S = 20.0  # for threads that are already on their way out; a busy machine is slow, not wrong
+GRACE_S = 60.0  # for threads that are already on their way out; a busy machine is slow, not wrong
 
 # Ctrl-C is tested; a shell starts what it runs in the background, and all its children, deaf to it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -31,9 +31,9 @@ def test_it_asks_again_where_nobody_can_tell(cluster: Cluster) -> None:
         ready = tf.report_uninitialized_variables()
         manager = tf.train.SessionManager(ready_op=ready, recovery_wait_secs=0.05)
         with tf.Session(cluster.target("worker:0")) as chief:
-            assert not InitializedWait(chief, ["v"]).wait(30)
+            assert not InitializedWait(chief, ["v"]).wait(60)
             initializing = threading.Timer(0.2, chief.run, [variable.initializer])
             initializing.start()
-            with manager.wait_for_session(cluster.target("worker:0"), max_wait_secs=30) as session:
+            with manager.wait_for_session(cluster.target("worker:0"), max_wait_secs=60) as session:
                 session.run(variable)
             initializing.join()

@@ -118,9 +118,9 @@ def test_many_records_are_decoded_in_one_go() -> None:
     records = np.array([record.encode()] * 5000, object)
     columns = tf.decode_csv(tf.constant(records), [[0.0]] * 64 + [[0]])
     with tf.Session() as session:
-        before = time.perf_counter()
+        before = time.process_time()
         found = session.run(columns)
-        took = time.perf_counter() - before
+        took = time.process_time() - before
     assert found[63][4999] == np.float32(63.25)
     assert found[64].tolist() == [7] * 5000
     assert took < 5.0, (

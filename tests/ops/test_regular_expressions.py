@@ -23,7 +23,10 @@ from headrace.ops.string import regular_expressions
 from headrace.ops.string.regular_expressions import regex_replace_op, static_regex_replace_op
 from headrace.run.exec import polling
 from headrace.run.scope import Scope
+from tests.support.limits import deadline_that_says
 
+ATTEMPTS = 20
+SOON_S = 10.0  # of the processor: what goes wrong takes minutes, or for ever
 RECORDED = Path(__file__).with_name("regular_expressions.txt")
 
 
@@ -109,7 +112,7 @@ def test_what_backtracks_for_ever_elsewhere_ends_at_once() -> None:
     began = time.thread_time()
     strings = ["a" * 26 + "!", "a" * 100_000 + "!"]
     assert replaced(strings, "(a+)+$", "x").tolist() == [text.encode() for text in strings]
-    assert time.thread_time() - began < 2.0
+    assert time.thread_time() - began < SOON_S
 
 
 LOUD = """
@@ -137,22 +140,26 @@ def many(count: int) -> Any:
     return np.array(b"a" * count, object)
 
 
-def fed(made: Callable[[Any], Any], value: Any, timeout_ms: int = 0) -> Any:
+def fed(made: Callable[[Any], Any], value: Any, options: tf.RunOptions | None = None) -> Any:
     """A step fed with `value`, so that nothing of it is known before it runs."""
     with tf.Graph().as_default():
         text = tf.placeholder(tf.string)
         fetch = made(text)
-        options = tf.RunOptions(timeout_in_ms=timeout_ms) if timeout_ms else None
         with tf.Session() as session:
             return session.run(fetch, {text: value}, options=options)
 
 
 def test_a_million_matches_heed_the_deadline_between_them() -> None:
-    began = time.monotonic()
-    with pytest.raises(tf.errors.DeadlineExceededError, match="in the middle of an operation") as e:
-        fed(lambda text: tf.regex_replace(text, "a", "b"), many(20_000_000), timeout_ms=100)
-    assert time.monotonic() - began < 5.0  # all of it would take half a minute
-    assert e.value.node_def is not None or "StaticRegexReplace" in str(e.value)
+    def replace(limited: tf.RunOptions) -> None:
+        began = time.monotonic()
+        try:
+            fed(lambda text: tf.regex_replace(text, "a", "b"), many(20_000_000), limited)
+        finally:
+            late_s = time.monotonic() - began - limited.timeout_in_ms / 1000
+            assert late_s < 15.0  # all of it would take half a minute
+
+    error = deadline_that_says(replace, "in the middle of an operation")
+    assert error.node_def is not None or "StaticRegexReplace" in str(error)
 
 
 @pytest.mark.parametrize("calls", [1, 1000])
@@ -181,7 +188,7 @@ def test_a_replacement_ends_before_the_next_match_once_its_step_is_cancelled(
 
 
 def test_other_threads_work_during_one_long_search() -> None:
-    search = regular_expressions.Regex(b"(a?){1000}b", captures=True).searcher(b"a" * 10_000)
+    search = regular_expressions.Regex(b"(a?){1000}b", captures=True).searcher(b"a" * 20_000)
     counted, over = [0], threading.Event()
 
     def count() -> None:
@@ -191,14 +198,18 @@ def test_other_threads_work_during_one_long_search() -> None:
     thread = threading.Thread(target=count)
     thread.start()
     try:
-        began, before = time.thread_time(), counted[0]
-        assert search(0)[0] == (-1, -1)
-        took, during = time.thread_time() - began, counted[0] - before
+        for _ in range(ATTEMPTS):  # on a busy machine the other may have no processor meanwhile
+            began, before = time.thread_time(), counted[0]
+            assert search(0)[0] == (-1, -1)
+            took, during = time.thread_time() - began, counted[0] - before
+            assert took > 0.05  # it is one call of RE2
+            if during > 10_000:  # of some 10 million a second
+                break
+        else:
+            pytest.fail("the other thread had to wait for the search")
     finally:
         over.set()
         thread.join()
-    assert took > 0.05  # it is one call of RE2
-    assert during > 10_000  # of some 10 million a second
 
 
 COSTLY = [
@@ -213,7 +224,7 @@ def test_a_pattern_is_compiled_or_refused_in_bounded_time(unit: bytes, size: int
     began = time.thread_time()
     with contextlib.suppress(tf.errors.ResourceExhaustedError):
         regular_expressions.Regex(unit * (size // len(unit)), captures=True)
-    assert time.thread_time() - began < 2.0  # 0.4 s at worst where this was written
+    assert time.thread_time() - began < SOON_S  # 0.4 s at worst where this was written
 
 
 LIMITED = [

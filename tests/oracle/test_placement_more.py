@@ -12,6 +12,7 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.contrib.training import GreedyLoadBalancingStrategy, byte_size_load_fn
+from tests.ports import own_ports
 from tests.serve.clusters import in_process
 
 SCOPES = {
@@ -297,12 +298,7 @@ result = {
 }
 """
 START = """
-import socket
-
-def address():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return "127.0.0.1:%d" % s.getsockname()[1]
+address = iter(["127.0.0.1:%d" % port for port in ports]).__next__
 
 cluster = tf.train.ClusterSpec({"ps": [address(), address()], "worker": [address(), address()]})
 servers = {
@@ -320,7 +316,7 @@ def test_nodes_run_where_tensorflow_runs_them(
     oracle: Any, on: tuple[str, int], own_first: bool
 ) -> None:
     """On the cluster's first task both defaults agree; elsewhere the option makes ours TensorFlow 2's."""
-    theirs = oracle.run(START + WHERE, on=on)
+    theirs = oracle.run(START + WHERE, on=on, ports=own_ports(4))
     with in_process({"ps": 2, "worker": 2}) as cluster, tf.Graph().as_default():
         target = cluster.target(f"{on[0]}:{on[1]}")
         scope: dict[str, Any] = {"tf": tf, "target": target, "own_first": own_first}

@@ -40,6 +40,9 @@ def spec_of(kind: str, types: list[str], attrs: dict[str, Any]) -> QueueSpec:
     return QueueSpec.make(dtypes_, **attrs, sizes_vary=kind == "padding")
 
 
+PATIENCE_S = (0.3, 2.0, 10.0)
+"""After which what should block is believed to.  What a busy machine keeps from beginning comes after the next one."""
+
 ORACLE = """
 import threading
 from tensorflow.python.ops import gen_data_flow_ops as g
@@ -85,9 +88,9 @@ threads = []
 for at in range(len(script)):
     threads.append(threading.Thread(target=run, args=(at,)))
     threads[at].start()
-    threads[at].join(0.3 if at in block else 30)
+    threads[at].join(patience if at in block else 60)
 for at, thread in enumerate(threads):
-    thread.join(0.1 if at in wait else 30)
+    thread.join(0.1 if at in wait else 60)
 result = list(outcomes)
 session.close()
 for thread in threads:
@@ -315,11 +318,16 @@ def test_queues_without_shapes_agree(oracle: Any) -> None:
 def compare(oracle: Any, kind: str, attrs: dict[str, Any], script: list[Step]) -> None:
     mine, blocked = ours(kind, attrs, script)
     wait = {at for at, result in enumerate(mine) if result == "waits"}
-    theirs = oracle.run(
-        ORACLE, kind=kind, types=TYPES[kind], attrs=attrs, script=script, block=sorted(blocked),
-        wait=sorted(wait),
-    )  # fmt: skip
-    assert list(zip(script, mine, strict=True)) == list(zip(script, theirs, strict=True))
+    expected = list(zip(script, mine, strict=True))
+    for patience in PATIENCE_S:
+        theirs = oracle.run(
+            ORACLE, kind=kind, types=TYPES[kind], attrs=attrs, script=script, block=sorted(blocked),
+            wait=sorted(wait), patience=patience,
+        )  # fmt: skip
+        found = list(zip(script, theirs, strict=True))
+        if found == expected:
+            break
+    assert expected == found
 
 
 # (kind, attrs): a queue alone, enqueued into once.  Not here: TensorFlow takes a shape of unknown
@@ -353,8 +361,9 @@ def test_the_same_queues_can_be_made(oracle: Any, kind: str, attrs: dict[str, An
         mine = [("error", type(error).__name__)]
     wait = [0] if mine == ["waits"] else []
     theirs = oracle.run(
-        ORACLE, kind=kind, types=TYPES[kind], attrs=attrs, script=script, block=wait, wait=wait
-    )
+        ORACLE, kind=kind, types=TYPES[kind], attrs=attrs, script=script, block=wait, wait=wait,
+        patience=PATIENCE_S[0],
+    )  # fmt: skip
     assert mine == theirs
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from tests.ports import own_ports
 from tests.serve.clusters import in_process
 
 TRACE = """
@@ -135,12 +136,7 @@ with tf.Session(target, config=unoptimized()) as session:
     result = summary(traced(session, [s, up.op, put], {x: [[1.0, 2.0, 3.0, 4.0]] * 2}))
 """
 ORACLE_CLUSTER = """
-import socket
-
-def address():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return "127.0.0.1:%d" % s.getsockname()[1]
+address = iter(["127.0.0.1:%d" % port for port in ports]).__next__
 
 cluster = tf.train.ClusterSpec({"ps": [address()], "worker": [address()]})
 ps = tf.train.Server(cluster, "ps", 0)
@@ -229,7 +225,7 @@ def local(request: pytest.FixtureRequest, oracle: Any) -> tuple[Summary, Summary
 @pytest.fixture(scope="module")
 def distributed(oracle: Any) -> tuple[Summary, Summary]:
     """The statistics of one step on two tasks: theirs, ours."""
-    theirs = oracle.run(TRACE + ORACLE_CLUSTER + CLUSTER)
+    theirs = oracle.run(TRACE + ORACLE_CLUSTER + CLUSTER, ports=own_ports(2))
     with in_process({"ps": 1, "worker": 1}) as cluster:
         return theirs, ours(TRACE + CLUSTER, target=cluster.target("worker:0"))
 
@@ -338,7 +334,7 @@ def test_levels_trace_as_much_as_tensorflows_local_sessions(oracle: Any) -> None
 
 def test_a_cluster_traces_at_every_level_what_it_does_at_the_fullest(oracle: Any) -> None:
     """TensorFlow's master traces nothing below FULL_TRACE."""
-    theirs = oracle.run(TRACE + ORACLE_CLUSTER + LEVELS)
+    theirs = oracle.run(TRACE + ORACLE_CLUSTER + LEVELS, ports=own_ports(2))
     with in_process({"ps": 1, "worker": 1}) as cluster:
         found = ours(TRACE + LEVELS, target=cluster.target("worker:0"))
     assert {key: found[key] for key in ("NO_TRACE", "again")} == {

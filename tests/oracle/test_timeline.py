@@ -10,15 +10,11 @@ import pytest
 
 from headrace.codec import protos as pb
 from headrace.python.client.timeline import Timeline
+from tests.ports import own_ports
 
 TRACED = """
-import socket
 from tensorflow.python.client import timeline
-
-def address():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return "127.0.0.1:%d" % s.getsockname()[1]
+address = iter(["127.0.0.1:%d" % port for port in ports]).__next__
 
 cluster = tf.train.ClusterSpec({"ps": [address()], "worker": [address()]})
 ps = tf.train.Server(cluster, "ps", 0)
@@ -48,7 +44,7 @@ OURS_ALONE = {"tensor", "from", "to", "bytes"}  # what a RecvTensor moved: Tenso
 @pytest.fixture(scope="module")
 def traces(oracle: Any) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
     """Events of the same step: theirs and ours with dataflow, theirs and ours with memory."""
-    metadata, flowing, remembering = oracle.run(TRACED)
+    metadata, flowing, remembering = oracle.run(TRACED, ports=own_ports(2))
     made = Timeline(pb.RunMetadata.FromString(metadata).step_stats)
     texts = (
         flowing,

@@ -100,7 +100,7 @@ def test_readers_that_share_a_queue_share_its_work(tmp_path: Path) -> None:
     def drain(reader: Reader) -> None:
         try:
             while True:
-                key, value = reader.read(queue).wait(Scope(20))
+                key, value = reader.read(queue).wait(Scope(60))
                 assert key[()].startswith(str(tmp_path).encode())
                 seen.append(value[()])
         except errors.OutOfRangeError:

@@ -16,12 +16,12 @@ STOP = errors.cancelled("stop")
 
 
 def test_a_scope_that_goes_on_has_no_error() -> None:
-    scope = Scope(timeout_s=60)
+    scope = Scope(timeout_s=600)
     scope.check()
     assert scope.error is None
     remaining = scope.remaining()
     assert remaining is not None
-    assert 59 < remaining <= 60
+    assert 500 < remaining <= 600
     assert Scope().remaining() is None
 
 
@@ -89,12 +89,14 @@ def test_a_child_of_an_ended_parent_has_ended() -> None:
     assert Scope(parent=parent).error is STOP
 
 
-@pytest.mark.parametrize(("own", "of_parent", "shorter"), [(5, 50, 5), (50, 5, 5), (None, 5, 5)])
+@pytest.mark.parametrize(
+    ("own", "of_parent", "shorter"), [(600, 6000, 600), (6000, 600, 600), (None, 600, 600)]
+)
 def test_the_earlier_deadline_holds(own: float | None, of_parent: float, shorter: float) -> None:
     child = Scope(own, parent=Scope(of_parent))
     remaining = child.remaining()
     assert remaining is not None
-    assert shorter - 1 < remaining <= shorter
+    assert shorter - 100 < remaining <= shorter
 
 
 def test_a_closed_child_no_longer_follows_its_parent() -> None:

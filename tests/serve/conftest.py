@@ -25,6 +25,14 @@ from tests.support.memory_transport import Network
 from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def a_task_that_is_slow_is_not_frozen() -> Iterator[None]:
+    """The machine may be busy; tests of frozen tasks say what they mean."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HEADRACE_FROZEN_AFTER_S", "60")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def plans_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "enabled", True)

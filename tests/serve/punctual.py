@@ -66,6 +66,12 @@ def check_ends_in_time(call: Callable[[], Any], what: str) -> None:
     raise AssertionError(f"{what}: {'; '.join(story)}")
 
 
+def complaints(said: str) -> list[str]:
+    """The lines of a process's stderr, but those that it waits for long, as it may on a busy machine."""
+    waits = "still waiting, for ", " has waited "
+    return [line for line in said.splitlines() if not any(text in line for text in waits)]
+
+
 def soon(attempt: Callable[[], float], within_s: float, attempts: int = 5) -> None:
     """One of the attempts, which give the seconds that it took, must be quick enough."""
     took = []

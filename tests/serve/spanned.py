@@ -9,6 +9,7 @@ Spans go to FILE, a line each, as soon as they end.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +19,10 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 import headrace as tf
+from headrace.client.reaching import Task
+from headrace.serve.rpc.limits import LIMITS
+
+WITHIN_S = 60.0
 
 
 def export_to(path: str, sampled: bool = True) -> None:
@@ -49,17 +54,38 @@ def waits(target: str) -> None:
         assert step.result() == 6.0
 
 
-def counts(target: str) -> None:
-    """The same step again and again: by names, by number, then without the master."""
+def when_looked_for() -> threading.Event:
+    """Set when a task has been looked for that the session may ask by itself."""
+    reach, looked = Task._reach, threading.Event()
+
+    def reaching(task: Task) -> None:
+        reach(task)
+        looked.set()
+
+    Task._reach = reaching  # type: ignore[method-assign]
+    LIMITS.reach_within_s = WITHIN_S  # the machine may be busy
+    return looked
+
+
+def counts(target: str, may_go_on: Callable[[], object] = lambda: None) -> None:
+    """The same step again and again: by names, by number, then without the master, if its task has been found."""
     with tf.device("/job:ps/task:0"):
         count = tf.get_variable("count", initializer=0.0)
         add = count.assign_add(1.0, name="add")
     with tf.Session(target) as session:
         session.run(count.initializer)
-        found = [session.run(add) for _ in range(8)]
+        found = [session.run(add) for _ in range(2)]
+        may_go_on()
+        found += [session.run(add) for _ in range(6)]
         called = session.make_callable(add)
         found += [called(), called()]
     assert found == [float(n) for n in range(1, 11)], found
+
+
+def counts_directly(target: str) -> None:
+    """The same where its task has been found by then."""
+    looked = when_looked_for()
+    counts(target, lambda: looked.wait(WITHIN_S))
 
 
 def fails(target: str) -> None:
@@ -86,7 +112,7 @@ def within(target: str) -> None:
 
 
 PROGRAMS: dict[str, Callable[[str], None]] = {
-    each.__name__: each for each in (waits, counts, fails, within)
+    each.__name__: each for each in (waits, counts, counts_directly, fails, within)
 }
 
 

@@ -18,7 +18,7 @@ from headrace.run.scope import Scope
 from headrace.serve.connect.peers import connect
 from headrace.serve.rpc import encoding, methods
 from headrace.serve.rpc.pool import GrowingPool
-from tests.serve.clusters import Cluster, in_process
+from tests.serve.clusters import Cluster, addresses, in_process
 from tests.serve.conftest import TRANSPORTS
 
 KINDS = ["local", *TRANSPORTS]
@@ -211,8 +211,7 @@ def test_bytes_that_are_no_message_are_refused_and_the_server_goes_on(
 
 
 def test_a_target_where_nobody_listens_is_named_within_the_deadline() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    (address,) = addresses({"local": 1})["local"]
     config = tf.ConfigProto(operation_timeout_in_ms=200)
     one = tf.constant(1)
     with tf.Session(f"grpc://{address}", config=config) as session:
@@ -237,8 +236,7 @@ def test_a_target_that_accepts_and_never_answers_is_named_within_the_deadline() 
 
 def test_without_a_deadline_the_connect_timeout_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_CONNECT_TIMEOUT_S", "0.1")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    (address,) = addresses({"local": 1})["local"]
     one = tf.constant(1)
     with (
         tf.Session(f"grpc://{address}") as session,
@@ -249,17 +247,15 @@ def test_without_a_deadline_the_connect_timeout_holds(monkeypatch: pytest.Monkey
 
 def test_a_server_that_comes_up_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     TRANSPORTS["grpc"](monkeypatch)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        spec = {"local": [f"127.0.0.1:{taken.getsockname()[1]}"]}
+    spec = addresses({"local": 1})
     one = tf.constant(1)
-    session = tf.Session(
-        f"grpc://{spec['local'][0]}", config=tf.ConfigProto(operation_timeout_in_ms=100)
-    )
-    with pytest.raises(tf.errors.UnavailableError):
-        session.run(one)
-    with tf.train.Server(spec):
-        assert session.run(one, options=tf.RunOptions(timeout_in_ms=30_000)) == 1
-        session.close()
+    config = tf.ConfigProto(operation_timeout_in_ms=200)
+    with tf.Session(f"grpc://{spec['local'][0]}", config=config) as session:
+        with pytest.raises(tf.errors.UnavailableError):
+            session.run(one)
+        with tf.train.Server(spec):
+            assert session.run(one, options=tf.RunOptions(timeout_in_ms=60_000)) == 1
+            session.close()
 
 
 @pytest.mark.parametrize("target", ["localhost:2222", "http://localhost:2222"])

@@ -196,7 +196,7 @@ def test_a_task_that_takes_no_more_steps_answers_no_reads(cluster: Cluster) -> N
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(tf.global_variables_initializer())
         again(session, variables)
-        cluster.servers["ps:1"].worker.drain(errors.unavailable("enough for today"), Scope(5.0))
+        cluster.servers["ps:1"].worker.drain(errors.unavailable("enough for today"), Scope(60.0))
         for _ in range(2):
             with pytest.raises(errors.UnavailableError, match="enough for today"):
                 session.run(variables)

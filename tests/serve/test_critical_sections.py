@@ -15,6 +15,8 @@ from headrace.serve.rpc.limits import LIMITS
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS, Background, Blocked
 from tests.serve.endings import Endings
+from tests.support.limits import deadline_that_says
+from tests.support.until import until
 
 Start = Callable[[Callable[[], Any]], Background]
 WITHIN_MS = 60_000
@@ -29,28 +31,29 @@ def cluster(
         yield cluster
 
 
-def sections() -> tuple[Any, Any, Any]:
-    """What waits for a queue inside the section, what only adds, and what fills the queue."""
+def sections() -> tuple[Any, Any, Any, Any]:
+    """What waits for a queue inside the section, what only adds, what fills the queue, and its size."""
     with tf.device("/job:ps"):
         section = tf.CriticalSection(shared_name="s")
         queue = tf.FIFOQueue(10, [tf.int32], [[]], shared_name="q")
         taking = section.execute(queue.dequeue, name="taking")
         adding = section.execute(lambda: tf.constant(1) + tf.constant(2), name="adding")
-        return taking, adding, queue.enqueue(7)
+        return taking, adding, queue.enqueue(7), queue.size()
 
 
 def test_one_step_at_a_time_holds_it_and_a_late_one_learns_who_does(
     cluster: Cluster, blocked: Blocked, background: Start
 ) -> None:
-    taking, adding, fill = sections()
+    taking, adding, fill, size = sections()
     with tf.Session(cluster.target("worker:0")) as one, tf.Session(cluster.target("ps:0")) as two:
         held = background(lambda: one.run(taking))
         blocked.wait()
-        options = tf.RunOptions(timeout_in_ms=300)
-        with pytest.raises(tf.errors.DeadlineExceededError, match="held by 'taking/MutexLock'"):
-            two.run(adding, options=options)
+        two.run(size)  # the limit is not for making the session
+        deadline_that_says(
+            lambda limited: two.run(adding, options=limited), "held by 'taking/MutexLock'"
+        )
         waits = background(lambda: two.run(adding))
-        blocked.wait(2)  # the late one, and this
+        until(lambda: any(step.node == "adding/MutexLock" for step in two.blocked_steps()))
         two.run(fill)
         assert (held.value(), waits.value()) == (7, 3)
 
@@ -58,7 +61,7 @@ def test_one_step_at_a_time_holds_it_and_a_late_one_learns_who_does(
 def test_who_is_cancelled_gives_it_back(
     cluster: Cluster, blocked: Blocked, background: Start
 ) -> None:
-    taking, adding, _ = sections()
+    taking, adding, _, _ = sections()
     options = tf.RunOptions(timeout_in_ms=WITHIN_MS)
     with tf.Session(cluster.target("ps:0")) as two:
         one = tf.Session(cluster.target("worker:0"))
@@ -83,7 +86,7 @@ tf.Session(sys.argv[1]).run(taking)
 def test_a_client_that_is_killed_gives_it_back(
     cluster: Cluster, endings: Endings, blocked: Blocked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, adding, _ = sections()
+    _, adding, _, _ = sections()
     client = subprocess.Popen([sys.executable, "-c", CLIENT, cluster.target("worker:0")])
     try:
         blocked.wait()
@@ -124,7 +127,7 @@ def test_a_lock_that_nobody_consumes_goes_with_its_step() -> None:
 def test_a_container_that_is_reset_ends_the_wait(
     cluster: Cluster, blocked: Blocked, background: Start
 ) -> None:
-    taking, adding, _ = sections()
+    taking, adding, _, _ = sections()
     with tf.Session(cluster.target("worker:0")) as one, tf.Session(cluster.target("ps:0")) as two:
         held = background(lambda: one.run(taking))
         blocked.wait()

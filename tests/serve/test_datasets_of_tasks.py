@@ -203,7 +203,8 @@ def test_ctrl_c_ends_a_step_that_waits_for_a_dataset(
     if where == "function":
         assert read(process.stdout) == "ready"
     else:
-        assert "has waited" in read(process.stderr)  # as the log says
+        while "has waited" not in (line := read(process.stderr)):  # as the log says
+            assert "still waiting" in line  # for the server, on a busy machine
     out, err = ctrl_c_ends(process, WITHIN_S)
     expected = ["interrupted"] if where == "function" else ["interrupted", "[1, 2]"]
     assert (out.splitlines(), process.returncode) == (expected, 0), err

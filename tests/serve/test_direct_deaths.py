@@ -20,7 +20,7 @@ Start = Callable[[Callable[[], Any]], Background]
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessCluster]:
     """A process each for a ps and a worker, who find out sooner than usual that another does not live."""
-    monkeypatch.setenv("HEADRACE_FROZEN_AFTER_S", "2.4")
+    monkeypatch.setenv("HEADRACE_FROZEN_AFTER_S", "4")
     with processes({"ps": 1, "worker": 1}) as cluster:
         yield cluster
 
@@ -92,8 +92,7 @@ def task_killed_under_a_step(
     with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized"):
         session.run(program.counter)
     session.run(program.init)
-    ways.open(session, program.counter)
-    assert ways.of(session, program.counter) == 0.0
+    program.lead(session, ways)  # for another attempt, too
     return took
 
 
@@ -131,6 +130,9 @@ def master_killed_under_a_step(
     ways.open(session, program.counter)
     assert ways.of(session, program.counter) == 1.0
     assert session.run(program.step) == 2.0  # the next time it must block
+    session.run(program.has_begun)
+    session.run(program.init)
+    program.lead(session, ways)  # for another attempt
     return took
 
 

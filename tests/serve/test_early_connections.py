@@ -61,8 +61,9 @@ def ask(peer: LanePeer) -> pb.GetStatusResponse:
 
 
 def test_the_first_call_takes_the_connection_that_is_there(
-    peer: LanePeer, connected: list[str]
+    peer: LanePeer, connected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(connect, "EARLY_FOR_S", SOON)
     peer.connect_early()
     assert len(connected) == 1
     for _ in range(2):

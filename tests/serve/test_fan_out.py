@@ -18,6 +18,7 @@ from headrace.run.scope import Scope
 from headrace.serve.connect import local_servers
 from headrace.serve.rpc.gather import Gather
 from tests.serve.clusters import Cluster, in_process
+from tests.support.until import until
 
 TASKS = 5
 SOON_S = 60.0
@@ -91,7 +92,12 @@ class TestGather:
     def test_the_end_of_the_scope_ends_all(self, asked: list[Answer]) -> None:
         scope = Scope()
         asked[0].answers("reply")
-        ending = threading.Timer(0.05, scope.cancel, [errors.cancelled("by a friend")])
+
+        def end() -> None:
+            until(lambda: asked[0].over)
+            scope.cancel(errors.cancelled("by a friend"))
+
+        ending = threading.Thread(target=end)
         ending.start()
         with pytest.raises(errors.CancelledError, match="by a friend"):
             gathered(asked, scope)

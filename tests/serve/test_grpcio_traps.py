@@ -23,11 +23,12 @@ from headrace.serve.grpc.grpcio import grpc
 from headrace.serve.rpc import methods
 from tests.serve.clusters import ProcessCluster, addresses, in_process, processes
 from tests.serve.conftest import TRANSPORTS, Background, Blocked
+from tests.serve.punctual import complaints
 
 WAITING = 300
 EXIT_WITHIN_S = 60.0  # an interpreter with grpcio takes 0.1 s, on a machine that has time for it
 INTERRUPTED_WITHIN_S = 0.1
-ATTEMPTS = 20  # a busy machine may be late, again and again
+ATTEMPTS = 50  # a busy machine may be late, again and again
 
 Start = Callable[[Callable[[], Any]], Background]
 
@@ -137,7 +138,7 @@ def test_a_finished_program_exits_promptly_though_it_has(what: str, server: Proc
         began = time.monotonic()
         _, err = process.communicate(timeout=EXIT_WITHIN_S)
         assert time.monotonic() - began < EXIT_WITHIN_S
-        assert (process.returncode, err) == (0, "")
+        assert (process.returncode, complaints(err)) == (0, [])
 
 
 # -- ports ----------------------------------------------------------------------------------------
@@ -231,7 +232,7 @@ def interrupted(where: str) -> None:
             process.stdin.flush()
         assert best < INTERRUPTED_WITHIN_S
         _, err = process.communicate("\n", timeout=EXIT_WITHIN_S)
-        assert (process.returncode, err) == (0, "")
+        assert (process.returncode, complaints(err)) == (0, [])
     finally:
         process.kill()
         process.communicate()

@@ -34,6 +34,7 @@ from headrace.serve.rpc import methods
 from headrace.serve.rpc.security import Security
 from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import TRANSPORTS
+from tests.serve.punctual import ATTEMPTS, soon
 
 WITHIN_S = 60.0
 IDLE = 1000
@@ -120,7 +121,7 @@ def test_a_thousand_idle_clients_cost_little_and_delay_nobody(
             stack.enter_context(closing(client(server.lane)))
         assert server.threads - threads < 200
         assert server.memory_mb - memory_mb < 30
-        assert latency_s(peer) < 10 * alone_s + 0.001
+        soon(lambda: latency_s(peer), 10 * alone_s + 0.001, ATTEMPTS)
 
 
 # -- large values that cross ----------------------------------------------------------------------

@@ -17,6 +17,7 @@ from headrace.serve.grpc.client import GrpcPeer
 from headrace.serve.rpc import methods
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS
+from tests.support.until import until
 
 
 @pytest.fixture
@@ -56,8 +57,9 @@ class Losing:
 
     def wait(self) -> None:
         """Block until what was asked again is done."""
+        until(lambda: self.done)
         (again,) = self.done
-        again.wait(Scope(30.0))
+        again.wait(Scope(60.0))
 
 
 Lose = Callable[..., Losing]

@@ -22,6 +22,7 @@ from headrace.serve.rpc.methods import Method
 from tests.serve.clusters import ProcessCluster, processes
 from tests.serve.conftest import Background
 from tests.serve.punctual import ATTEMPTS, CONFIG, OPTIONS, PATIENT, check_ends_in_time, in_the_end
+from tests.support.until import until
 
 Start = Callable[[Callable[[], Any]], Background]
 
@@ -33,7 +34,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
     """A process each for a ps and two workers, who find out about each other sooner than usual."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("HEADRACE_LANE", request.param)
-        environment.setenv("HEADRACE_FROZEN_AFTER_S", "2.4")
+        environment.setenv("HEADRACE_FROZEN_AFTER_S", "4")
         with processes({"ps": 1, "worker": 2}) as cluster:
             yield cluster
 
@@ -84,9 +85,9 @@ def test_a_task_that_is_stopped_under_a_step_fails_it_by_name(
         assert "stopped or frozen" in str(error)
         if task != "worker:0":
             assert cluster.full_name(task) in str(error)
-        assert took < 10.0  # of 2.4 on a machine that has nothing else to do
+        assert took < 30.0  # of 4 on a machine that has nothing else to do
         # A task that goes on finds out by and by which of its steps were given up.
-        assert any(not session.blocked_steps() for _ in range(1000))
+        until(lambda: not session.blocked_steps())
         session.run(program.put)
         assert session.run(program.size) == 1  # the step that was given up takes nothing
         assert session.run(program.counter) == 0.0
@@ -141,12 +142,16 @@ def test_a_request_that_a_stopped_task_did_not_read_is_not_run_when_it_goes_on(
             add = program.counter.assign_add(1.0)
         assert session.run(add) == 1.0
         cluster.freeze("ps:0")
-        with pytest.raises(tf.errors.UnavailableError, match="/job:ps/replica:0/task:0"):
-            session.run(add)
-        limited = tf.RunOptions(timeout_in_ms=300)
-        with pytest.raises(tf.errors.DeadlineExceededError):  # sooner than its silence is noticed
-            session.run(add, options=limited)
-        cluster.thaw("ps:0")
+        try:
+            with pytest.raises(tf.errors.UnavailableError, match="/job:ps/replica:0/task:0"):
+                session.run(add)
+            limited = tf.RunOptions(timeout_in_ms=300)
+            with pytest.raises(
+                tf.errors.DeadlineExceededError
+            ):  # sooner than its silence is noticed
+                session.run(add, options=limited)
+        finally:
+            cluster.thaw("ps:0")
         assert session.run(program.counter) == 1.0
 
 
@@ -194,6 +199,29 @@ def test_only_what_was_owed_before_the_question_is_lost_without_an_answer() -> N
     rpcs.check()
     rpcs.add("new", lambda error: lost.append("new"))
     rpcs.settle("settled")
+    peer.asked[0].reject(errors.deadline_exceeded("no answer"))
+    assert lost == ["old"]
+    rpcs.close()
+
+
+def test_what_it_takes_to_connect_is_no_part_of_the_time_to_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As to load grpcio, in a process that has not needed it before."""
+    peer, later_s = Silent(), [0.0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later_s[0])
+    monkeypatch.setattr(liveness, "time", clock)
+
+    def connect(answer_s: float) -> Silent:
+        later_s[0] += 60.0
+        return peer
+
+    rpcs = OutstandingRpcs("it", connect)  # type: ignore[arg-type]
+    lost: list[str] = []
+    rpcs.observed = True
+    rpcs.add("old", lambda error: lost.append("old"))
+    rpcs.calls = {what: (since - 60.0, call) for what, (since, call) in rpcs.calls.items()}
+    rpcs.check()
     peer.asked[0].reject(errors.deadline_exceeded("no answer"))
     assert lost == ["old"]
     rpcs.close()

@@ -284,7 +284,10 @@ def test_a_single_one_makes_a_sentence(pool: GrowingPool) -> None:
         wait_for_all([one], Scope(0.01), pool)
 
 
-def test_a_time_too_short_to_find_out_anything_is_what_has_passed(pool: GrowingPool) -> None:
+def test_a_time_too_short_to_find_out_anything_is_what_has_passed(
+    pool: GrowingPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LIMITS, "first_probe_s", WITHIN_S)  # also for a busy machine
     one = ServerReadiness(Fake("A"), never)  # type: ignore[arg-type]
     with pytest.raises(errors.DeadlineExceededError, match=r"0\.001 s passed .* an answer of A"):
         wait_for_all([one], Scope(0.001), pool)
@@ -416,13 +419,14 @@ def test_notices_come_at_growing_intervals(
     began = time.monotonic()
     waiting = background(lambda: wait_for_all(asked, scope, pool))
     with notices._more:
-        assert notices._more.wait_for(lambda: len(notices.said) == 4, WITHIN_S)
+        assert notices._more.wait_for(lambda: len(notices.said) >= 4, WITHIN_S)
     scope.cancel(errors.cancelled("enough"))
     waiting.join()
-    times = [began, *(when for when, _ in notices.said[:4])]
-    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    for gap, least in zip(gaps, [0.02, 0.04, 0.08, 0.16], strict=True):
-        assert gap > least * 0.9
+    passed = [when - began for when, _ in notices.said[:4]]  # one may be late, the next is not
+    for passed_s, least_s in zip(
+        passed, itertools.accumulate([0.02, 0.04, 0.08, 0.16]), strict=True
+    ):
+        assert passed_s > least_s * 0.9
     assert notices.said[-1][1].endswith("for A (refused)")
     assert "still waiting" in notices.said[0][1]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.hosts import NAMESPACES, kind
 
-WITHIN_S = 90.0
+WITHIN_S = 110.0
 WITHIN = """
 mount --bind "$1" /etc/resolv.conf || exit
 ip link set lo up
@@ -28,7 +28,7 @@ def test_a_ps_that_moves_is_one_aborted_error_and_training_goes_on(
     servers.write_text("nameserver 127.0.0.1\n")
     ended = subprocess.run(
         ["unshare", "-rmn", "sh", "-c", WITHIN, "sh", str(servers), sys.executable, str(tmp_path)],
-        env={**os.environ, "HEADRACE_LANE": lane},
+        env={**os.environ, "HEADRACE_LANE": lane, "HEADRACE_FROZEN_AFTER_S": "7.5"},
         capture_output=True,
         text=True,
         timeout=WITHIN_S,

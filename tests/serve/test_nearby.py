@@ -83,7 +83,10 @@ def test_the_first_call_goes_over_the_lane(peer: RoutedPeer, first: Any) -> None
     assert not knows_grpc(peer)
 
 
-def test_a_client_of_this_host_loads_no_grpcio() -> None:
+def test_a_client_of_this_host_loads_no_grpcio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "HEADRACE_FROZEN_AFTER_S", "0"
+    )  # else a server that is slow is asked whether it lives
     program = (
         "from headrace.serve.rpc.limits import LIMITS; LIMITS.nearby_within_s = 30.0; "
         "import sys, headrace as tf; s = tf.Session(sys.argv[1]); x = tf.Variable(2.0); s.run(x.initializer); "
@@ -191,14 +194,9 @@ def handle(peer: RoutedPeer) -> str:
     return found
 
 
-def attended(peer: RoutedPeer, handle: str) -> Any:
-    request = pb.AttendSessionRequest(session_handle=handle)
-    return peer.call(methods.ATTEND_SESSION, request, Scope(SOON), wait_for_ready=True)
-
-
-def test_a_session_is_attended_over_the_lane_until_it_is_closed(
-    peer: RoutedPeer, handle: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when a session is attended."""
     keep_alive, begun = SessionReaper.keep_alive, threading.Event()
 
     def tell(reaper: SessionReaper, handle: str) -> Any:
@@ -207,6 +205,17 @@ def test_a_session_is_attended_over_the_lane_until_it_is_closed(
         return found
 
     monkeypatch.setattr(SessionReaper, "keep_alive", tell)
+    return begun
+
+
+def attended(peer: RoutedPeer, handle: str) -> Any:
+    request = pb.AttendSessionRequest(session_handle=handle)
+    return peer.call(methods.ATTEND_SESSION, request, Scope(SOON), wait_for_ready=True)
+
+
+def test_a_session_is_attended_over_the_lane_until_it_is_closed(
+    peer: RoutedPeer, handle: str, begun: threading.Event
+) -> None:
     attending = attended(peer, handle)
     assert begun.wait(SOON)  # the next call goes over another connection, and may be there first
     peer.call_now(methods.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle), Scope(SOON))
@@ -223,9 +232,10 @@ def test_attending_what_is_not_there_fails_as_it_does_over_grpc(peer: RoutedPeer
 
 
 def test_a_server_that_stops_ends_the_calls_that_last(
-    cluster: Cluster, peer: RoutedPeer, handle: str
+    cluster: Cluster, peer: RoutedPeer, handle: str, begun: threading.Event
 ) -> None:
     attending = attended(peer, handle)
+    assert begun.wait(SOON)
     cluster.servers["ps:0"].stop()
     with contextlib.suppress(tf.errors.UnavailableError):
         assert attending.wait(Scope(SOON)).reason.message

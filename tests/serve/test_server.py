@@ -22,6 +22,7 @@ from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import addresses, in_process
 from tests.serve.conftest import Background, Blocked
 from tests.support.ctrl_c import ctrl_c_ends
+from tests.support.until import until
 
 Start = Callable[[Callable[[], Any]], Background]
 CYCLES = 40  # what one cycle leaves, forty leave forty times
@@ -337,6 +338,7 @@ def test_the_pool_grows_with_what_blocks_and_reuses_what_is_idle() -> None:
     assert pool.size == 50
     release.set()
     assert len({call.result(60) for call in blocked_calls}) == 50
+    until(lambda: len(pool._idle) == 50)
     for _ in range(100):
         pool.submit(int).result(60)
     assert pool.size <= 51

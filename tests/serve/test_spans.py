@@ -115,7 +115,7 @@ def test_a_step_is_one_trace_over_all_processes(traced: Traced) -> None:
 
 def test_steps_that_come_again_are_traced_each(traced: Traced) -> None:
     """By names, by number, without the master, by callables: requests that servers know by their bytes."""
-    traced.run("counts")
+    traced.run("counts_directly")
     client, worker, ps = (traced.spans(each) for each in ("client", "worker:0", "ps:0"))
     steps = named(client, spans.STEP, fetches=["add:0"])
     assert len(steps) == 10

@@ -91,7 +91,7 @@ def test_without_descriptors_connections_go_on_by_themselves(
         for each in echoes[:2]:
             together.take(each)
             assert each.gone_on.is_set()
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before
     assert not together.several
     assert not together._members
     for each in echoes:

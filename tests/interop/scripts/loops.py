@@ -261,6 +261,7 @@ def a_loop_without_end_ends_with_the_deadline(tf: Any, here: Here) -> Any:
 
         loop = tf.while_loop(lambda i: i < limit, body, [tf.constant(0)])
     with tf.Session(here.worker) as session:
+        session.run(limit, {limit: 4})  # the time limit is not for making the session
         try:
             session.run(loop, {limit: 5}, options=tf.RunOptions(timeout_in_ms=300))
             kind = "none"

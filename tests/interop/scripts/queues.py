@@ -38,7 +38,7 @@ class InThread:
             self._outcome = type(error).__name__
 
     def outcome(self) -> Any:
-        self._thread.join(30)
+        self._thread.join(60)
         if self._thread.is_alive():
             raise RuntimeError("still blocked after 30 s")
         return self._outcome
@@ -230,6 +230,7 @@ def a_dequeue_that_timed_out_takes_nothing(tf: Any, here: Here) -> Any:
     q = fifo(tf)
     take, put, size = q.dequeue(), q.enqueue(1.0), q.size()
     with tf.Session(here.worker) as session:
+        session.run(size)  # the limit is not for making the session
         options = tf.RunOptions(timeout_in_ms=300)
         late = InThread(lambda: session.run(take, options=options)).outcome()
         session.run(put)
@@ -249,9 +250,12 @@ def an_enqueue_that_timed_out_puts_nothing(tf: Any, here: Here) -> Any:
 @TABLE.gives(["DeadlineExceededError", 2.0])
 def the_timeout_of_a_session_ends_its_steps(tf: Any, here: Here) -> Any:
     q = fifo(tf)
-    take, put = q.dequeue(), q.enqueue(2.0)
+    take, put, size = q.dequeue(), q.enqueue(2.0), q.size()
     hurried = tf.ConfigProto(operation_timeout_in_ms=300)
     with tf.Session(here.worker, config=hurried) as session, tf.Session(here.worker) as patient:
+        patient.run(size)
+        while InThread(lambda: session.run(size)).outcome() != 0:
+            pass  # the limit is not for making the session, on a busy machine
         late = InThread(lambda: session.run(take)).outcome()
         patient.run(put)
         return [late, patient.run(take)]
@@ -372,8 +376,9 @@ def a_dequeue_many_that_timed_out_puts_back_what_it_had(tf: Any, here: Here) -> 
 @TABLE.gives(["DeadlineExceededError", [1.0, 2.0]])
 def an_enqueue_many_that_timed_out_has_put_what_fitted(tf: Any, here: Here) -> Any:
     q = fifo(tf, 2)
-    put, take = q.enqueue_many([[1.0, 2.0, 3.0]]), q.dequeue_many(2)
+    put, take, size = q.enqueue_many([[1.0, 2.0, 3.0]]), q.dequeue_many(2), q.size()
     with tf.Session(here.worker) as session:
+        session.run(size)  # the limit is not for making the session
         options = tf.RunOptions(timeout_in_ms=300)
         ended = InThread(lambda: session.run(put, options=options)).outcome()
         return [ended, session.run(take)]

@@ -429,7 +429,7 @@ def door() -> Iterator[tuple[Door, DataIterator]]:
 
 
 def taken(found: Any) -> int:
-    (value,) = found.wait(Scope(10)) if isinstance(found, Pending) else found
+    (value,) = found.wait(Scope(60)) if isinstance(found, Pending) else found
     return int(value)
 
 
@@ -472,7 +472,7 @@ def test_a_position_is_saved_while_a_function_runs(door: tuple[Door, DataIterato
         made.keys.release()
     assert taken(asked) == 1
     saved = iterator.save()
-    position = saved.wait(Scope(10)) if isinstance(saved, Pending) else saved
+    position = saved.wait(Scope(60)) if isinstance(saved, Pending) else saved
     other = DataIterator("other")
     other.initialize(over(numbers([*range(9)]), lambda run, s: Map(run, s, Python(lambda v: v))))
     other.restore(position)

@@ -67,7 +67,7 @@ def gate() -> Iterator[tuple[DataIterator, Gate]]:
 
 
 def number(found: Any) -> int:
-    (value,) = found.wait(Scope(10)) if isinstance(found, Pending) else found
+    (value,) = found.wait(Scope(60)) if isinstance(found, Pending) else found
     return int(value)
 
 
@@ -128,7 +128,7 @@ def test_who_waits_is_told_when_the_iterator_goes(gate: tuple[DataIterator, Gate
     waits = iterator.next()
     iterator.dropped()
     with pytest.raises(errors.CancelledError, match="was removed from container"):
-        waits.wait(Scope(10))
+        waits.wait(Scope(60))
 
 
 def test_many_threads_get_each_element_once() -> None:

@@ -18,7 +18,7 @@ from tests.serve.conftest import WITHIN_S, Background, Blocked
 
 LIMIT_MS = 150
 LATE_MS = 100
-ATTEMPTS = 20  # a busy machine may be late, again and again
+ATTEMPTS = 50  # a busy machine may be late, again and again
 
 
 def lateness_ms(call: Callable[[], Any], node: str = "take") -> tuple[float, tf.errors.OpError]:

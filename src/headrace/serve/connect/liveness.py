@@ -130,10 +130,10 @@ class OutstandingRpcs:
         if due > now:
             return due
         if not self._asking:
-            self._ask(now)
+            self._ask()
         return now + self._ask_after_s
 
-    def _ask(self, now: float) -> None:
+    def _ask(self) -> None:
         with self._lock:
             if self._closed:
                 return
@@ -141,13 +141,16 @@ class OutstandingRpcs:
                 self._probe = self._connect(self.answer_s)
             probe = self._probe
             self._asking = True
+        asked_at = (
+            time.monotonic()
+        )  # not before grpcio is loaded, which may take longer than an answer
         asking = Scope(self.answer_s)
         asked = probe.call(GET_STATUS, pb.GetStatusRequest(), asking, wait_for_ready=True)
 
         def arrived(reply: Pending[pb.GetStatusResponse]) -> None:
             self._asking = False
             if isinstance(reply.error, (errors.UnavailableError, errors.DeadlineExceededError)):
-                self._silence(now, reply.error)
+                self._silence(asked_at, reply.error)
             else:
                 self.answered()
                 if reply.error is None and reply.result().device_attributes:
