@@ -6,12 +6,13 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import headrace as tf
 
 layers, legacy, rnn = tf.contrib.layers, tf.contrib.legacy_seq2seq, tf.contrib.rnn
-framework = tf.contrib.framework
+framework, crf = tf.contrib.framework, tf.contrib.crf
 
 
 def images() -> tf.Tensor:
@@ -53,6 +54,71 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: legacy.attention_decoder(steps(2, 3), None, tf.zeros([2, 3, 4]), None), TypeError, "cell"),
     (lambda: legacy.model_with_buckets(steps(2, 3), steps(2, 3), None, [], [(1, 1)], len), TypeError, "targets must"),
+    (lambda: layers.layer_norm(images(), begin_norm_axis=None), TypeError, "layer_norm: begin_norm_axis must be an"),
+    (lambda: layers.layer_norm(images(), begin_params_axis=[1]), TypeError, "layer_norm: begin_params_axis must be an"),
+    (lambda: layers.group_norm(images(), groups=None), TypeError, "group_norm: groups must be an integer, and is None"),
+    (lambda: layers.group_norm(images(), groups=0), ValueError, "Invalid groups 0 for 4 channels"),
+    (lambda: layers.group_norm(images(), 2, channels_axis="last"), TypeError, "channels_axis must be an integer"),
+    (lambda: layers.group_norm(images(), 2, reduction_axes=None), TypeError, "reduction_axes must be a list of int"),
+    (lambda: layers.group_norm(images(), 2, reduction_axes=[None]), TypeError, "each of reduction_axes must be an int"),
+    (lambda: layers.group_norm(tf.constant(1.0)), ValueError, "has no channels"),
+    (lambda: layers.instance_norm(images(), epsilon=None), TypeError, "instance_norm: epsilon must be a number"),
+    (lambda: layers.instance_norm(images(), data_format=None), TypeError, "data_format must be one of 'NHWC', 'NCHW'"),
+    (lambda: layers.unit_norm(images(), dim=None), TypeError, "unit_norm: dim must be an integer"),
+    (lambda: layers.batch_norm(images(), decay=None), TypeError, "batch_norm: decay must be a number, and is None"),
+    (lambda: layers.batch_norm(images(), epsilon="small"), TypeError, "batch_norm: epsilon must be a number"),
+    (lambda: layers.batch_norm(images(), scale=np.ones(2)), TypeError, "batch_norm: scale must be True or False"),
+    (lambda: layers.batch_norm(images(), param_initializers=1), TypeError, "param_initializers must be a dict"),
+    (lambda: layers.batch_norm(images(), updates_collections=1), TypeError, "updates_collections must be a list"),
+    (lambda: layers.fully_connected(tf.zeros([2, 3]), 4, variables_collections=1), TypeError, "variables_collections"),
+    (lambda: layers.repeat(images(), None, layers.conv2d, 3, 3), TypeError, "repeat: repetitions must be an integer"),
+    (lambda: layers.repeat(images(), 2, None), TypeError, "repeat: layer must be a function"),
+    (lambda: layers.stack(images(), "conv2d", [3]), TypeError, "stack: layer must be a function"),
+    (lambda: layers.pool(images(), 2, None), TypeError, "pool: pooling_type must be one of 'AVG', 'MAX'"),
+    (lambda: layers.apply_regularization(None, [tf.zeros([])]), TypeError, "regularizer must be a function"),
+    (lambda: layers.apply_regularization(len, 1), TypeError, "weights_list must be a list of variables"),
+    (lambda: layers.sum_regularizer(None), TypeError, "regularizer_list must be a list"),
+    (lambda: layers.summarize_tensors(None), TypeError, "tensors must be a list of tensors"),
+    (lambda: layers.optimize_loss(1.5, None, 0.1, "SGD"), TypeError, "optimize_loss: loss must be a tensor"),
+    (
+        lambda: layers.optimize_loss(tf.zeros([]), None, 0.1, "SGD", gradient_multipliers=[1.0]),
+        TypeError, "gradient_multipliers must be a dict",
+    ),
+    (lambda: crf.crf_log_likelihood(tf.zeros([2, 3]), [[1]], [1]), ValueError, r"inputs must be \[batch, time, tags\]"),
+    (lambda: crf.crf_decode(tf.zeros([2, 4, 3]), 1.0, [1, 1]), ValueError, r"transition_params must be \[tags, tags\]"),
+    (lambda: crf.crf_decode(tf.zeros([2, 4, 3]), tf.zeros([3, 3]), 1), ValueError, "sequence_length must be"),
+    (lambda: crf.viterbi_decode(None, [[1.0]]), ValueError, "viterbi_decode: score must be"),
+    (lambda: tf.losses.softmax_cross_entropy([[1.0]], [[1.0]], label_smoothing=None), TypeError, "smoothing must"),
+    (lambda: tf.contrib.nccl.all_sum(1.5), TypeError, "tensors must be a list of tensors"),
+    (lambda: tf.contrib.staging.StagingArea(None), TypeError, "StagingArea: dtypes must be a list"),
+    (lambda: tf.contrib.staging.StagingArea([tf.int32], 1), TypeError, "StagingArea: shapes must be a list"),
+    (lambda: tf.contrib.metrics.aggregate_metric_map([1]), TypeError, "names_to_tuples must be a dict"),
+    (lambda: tf.metrics.auc([True], [0.5], num_thresholds=None), TypeError, "num_thresholds must be an integer"),
+    (lambda: tf.metrics.recall_at_k([[1]], [[0.5]], None), TypeError, "recall_at_k: k must be an integer"),
+    (lambda: tf.metrics.accuracy(None, [1]), ValueError, "None values not supported: accuracy needs labels"),
+    (
+        lambda: layers.safe_embedding_lookup_sparse([1], tf.SparseTensor([[0]], [1], [1])),
+        TypeError, "embedding_weights must be a tensor, and one is 1",
+    ),
+    (lambda: tf.layers.dense(tf.zeros([2, 3]), None), TypeError, "'dense': units must be an integer, and is None"),
+    (lambda: tf.contrib.seq2seq.hardmax(1.0), ValueError, "hardmax: logits must have one dimension"),
+    (lambda: framework.assign_from_values(None), TypeError, "var_names_to_values must be a dict"),
+    (lambda: framework.filter_variables(None), TypeError, "var_list must be a list of variables"),
+    (lambda: framework.get_variables(suffix=1), TypeError, "suffix must be a string or None"),
+    (lambda: framework.get_variables_by_name(None), TypeError, "given_name must be a string"),
+    (lambda: framework.get_variable_full_name(None), TypeError, "var must be a variable"),
+    (lambda: tf.contrib.training.parse_values(None, {}), TypeError, "parse_values: values must be"),
+    (lambda: tf.contrib.training.parse_values("a=1", None), TypeError, "type_map must be a dict"),
+    (lambda: tf.contrib.training.rejection_sample([images()], None, 2), TypeError, "accept_prob_fn must be a function"),
+    (lambda: tf.contrib.training.resample_at_rate(None, [1.0]), TypeError, "inputs must be a list of tensors"),
+    (lambda: tf.contrib.training.bucket([1.0], 0, 2, 0), ValueError, "num_buckets must be 1 or more"),
+    (lambda: rnn.GLSTMCell(4, number_of_groups=0), ValueError, "number_of_groups must be 1 or more"),
+    (lambda: rnn.ConvLSTMCell(2, None, 2, [3, 3]), TypeError, "input_shape must be a list of sizes"),
+    (lambda: legacy.rnn_decoder(steps(2, 3), None, None), TypeError, "rnn_decoder: cell must be a function"),
+    (
+        lambda: legacy.model_with_buckets(steps(2, 3), steps(2, 3), steps(2), steps(2), [1], len),
+        ValueError, "buckets must be pairs",
+    ),
 ]  # fmt: skip
 
 

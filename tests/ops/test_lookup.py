@@ -82,6 +82,20 @@ def test_files_without_words_are_refused(tmp_path: Path, content: bytes, said: s
             session.run(tf.tables_initializer())
 
 
+def test_a_table_of_no_words_is_refused_and_can_have_some_later() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        words = tf.placeholder_with_default(tf.constant([], tf.string), [None])
+        table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(words, tf.ones_like(words, tf.int64)), -1
+        )
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"cannot be empty.*MutableHashTable"
+        ):
+            session.run(table.initializer)
+        session.run(table.initializer, {words: ["a"]})
+        assert found(session, table, ["a", "b"]) == [1, -1]
+
+
 @pytest.mark.parametrize("dense", [False, True])
 def test_a_saver_keeps_a_mutable_table(tmp_path: Path, dense: bool) -> None:
     def made() -> Any:

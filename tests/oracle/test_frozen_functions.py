@@ -1,10 +1,12 @@
 """Graphs frozen by TensorFlow 2's tf.function run here, with their gradients; and functional graphs of ours run there.
 
-`convert_variables_to_constants_v2` leaves branches and loops as functions, or lowers them to Switch and Merge.
+`convert_variables_to_constants_v2` leaves branches and loops as functions, or lowers them to Switch and Merge.  And
+`convert_variables_to_constants` changes functions to which handles go as it does there.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -150,3 +152,80 @@ def test_a_graph_of_ours_gives_the_same_there(oracle: Any) -> None:
     )
     for mine, other in zip(values, found, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-5)
+
+
+PROGRAMS = {
+    "a loop": "tf.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, tf.matmul(x, v) * w), [0, one])[1]",
+    "its condition": "tf.while_loop(lambda x: x < w, lambda x: x + 0.5, [0.0])",
+    "a branch": "tf.cond(taken, lambda: v * w, lambda: v - 1.0)",
+    "one of three": "tf.switch_case(tf.constant(1), [lambda: v * w, lambda: v - w, lambda: v + w])",
+    "each in the other": "tf.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, tf.cond("
+    "taken, lambda: tf.matmul(x, v) * w, lambda: x + w)), [0, one])[1]",
+    "a map": "tf.map_fn(lambda x: x * w, tf.constant([1.0, 2.0]))",
+    "its shape": "tf.cond(taken, lambda: tf.shape(v), lambda: tf.zeros([2], tf.int32))",
+    "rows": "tf.cond(taken, lambda: tf.gather_nd(v, [[0]]), lambda: v[:1])",
+    "one is left": "tf.cond(taken, lambda: w * u, lambda: w - 1.0)",
+}
+FREEZE_PROGRAM = """
+tf.enable_control_flow_v2()
+try:
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        v = tf.get_variable("v", initializer=[[1.0, 2.0], [3.0, 4.0]], use_resource=True)
+        w, u = (tf.get_variable(name, initializer=2.0, use_resource=True) for name in "wu")
+        taken, one = tf.placeholder_with_default(True, []), tf.ones([1, 2])
+        out = tf.identity(eval(program, globals()), name="out")
+        session.run(tf.global_variables_initializer())
+        proto = tf.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), ["out"], variable_names_blacklist=["u"])
+        result = proto.SerializeToString(), session.run(out)
+finally:
+    tf.disable_control_flow_v2()
+"""
+
+
+def functions_of(proto: Any) -> dict[str, Any]:
+    """The functions of a graph: their arguments, results and nodes, in whatever order and under names of their own."""
+
+    def plain(name: str) -> str:
+        return re.sub(r"(_frozen)?_\d+($|(?=___redundant))", "", name)
+
+    def node(each: Any) -> Any:
+        called = [plain(value.func.name) for value in each.attr.values() if value.HasField("func")]
+        return each.op, list(each.input), called
+
+    return {
+        plain(each.signature.name): (
+            "_frozen_" in each.signature.name,
+            [(plain(arg.name), arg.type) for arg in each.signature.input_arg],
+            [(plain(arg.name), arg.type) for arg in each.signature.output_arg],
+            dict(each.ret),
+            {one.name: node(one) for one in each.node_def if one.op != "NoOp"},
+        )
+        for each in proto.library.function
+    }
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_functions_that_take_handles_are_changed_as_there(program: str, oracle: Any) -> None:
+    names: dict[str, Any] = {"tf": hr, "program": PROGRAMS[program]}
+    exec(FREEZE_PROGRAM, names)
+    mine, value = names["result"]
+    other, expected = oracle.run(FREEZE_PROGRAM, program=PROGRAMS[program])
+    np.testing.assert_allclose(value, expected)
+    protos = [pb.GraphDef.FromString(each) for each in (mine, other)]
+    assert functions_of(protos[0]) == functions_of(protos[1])
+    assert {each.name: each.op for each in protos[0].node} == {
+        each.name: each.op for each in protos[1].node
+    }
+    if program == "one is left":
+        return
+    for each in protos:
+        with hr.Graph().as_default(), hr.Session() as session:
+            hr.import_graph_def(each, name="")
+            np.testing.assert_allclose(session.run("out:0"), expected)
+    there = oracle.run(
+        "tf.import_graph_def(tf.GraphDef.FromString(graph), name='')\n"
+        "with tf.Session() as session: result = session.run('out:0')",
+        graph=mine,
+    )
+    np.testing.assert_allclose(there, expected)

@@ -70,6 +70,10 @@ EXPRESSIONS = [
     "g.GFile(d + '/none', 'q')",
     "g.GFile(d + '/a.txt').write('x')",
     "g.GFile(d + '/b.txt', 'w').read()",
+    *(f"g.GFile(d + '/{name}', '{mode}').close() or sorted((x, g.Exists(x) and g.Stat(x).length) for x in "
+      "[*g.Glob(d + '/*.txt')])[0][1:] + (g.Exists(d + '/new'),)"
+      for name in ("new", "none/new", "a.txt") for mode in ("w", "a", "wb", "w+", "a+")),
+    "g.GFile(d + '/new', 'w').write('') or g.Stat(d + '/new').length",
     "write(d + '/a.txt', b'more', 'a') or g.GFile(d + '/a.txt').read()",
     "[f(d + x) for f in (g.Exists, g.IsDirectory) for x in ('', '/a.txt', '/none')]",
     "g.MkDir(d + '/y')",

@@ -52,9 +52,20 @@ def test_files_are_written_and_appended_to(folder: Path) -> None:
         file.seek(0)
         file.write("x")
     assert name.read_bytes() == b"x\xa9\nmore"
-    with gfile.GFile(name, "w"):
-        pass
+    with gfile.GFile(name, "w") as file:
+        file.write("")
     assert name.read_bytes() == b""
+
+
+@pytest.mark.parametrize("mode", ["w", "a", "wb", "w+", "a+"])
+def test_closing_neither_makes_a_file_nor_empties_one(folder: Path, mode: str) -> None:
+    gfile.GFile(folder / "new", mode).close()
+    gfile.GFile(folder / "nowhere" / "new", mode).close()
+    assert not (folder / "new").exists()
+    (folder / "old").write_text("x")
+    with gfile.GFile(folder / "old", mode) as file:
+        file.flush()
+    assert (folder / "old").read_text() == "x"
 
 
 def test_directories_are_made_listed_and_walked(folder: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from headrace.base import dtypes as types
+from headrace.base.arguments import several
 from headrace.base.shapes import TensorShape
 from headrace.graph import scopes
 from headrace.graph.convert import convert
@@ -44,15 +45,19 @@ class BaseStagingArea:
         capacity in tuples, memory_limit in bytes.  Raises ValueError, TypeError.
         """
         self._name = shared_name or scopes.get_default_graph().unique_name(self._default_name)
-        self._dtypes = [types.as_dtype(dtype) for dtype in dtypes]
+        self._dtypes = [
+            types.as_dtype(dtype) for dtype in several("StagingArea", "dtypes", dtypes, "dtypes")
+        ]
         if shapes is None:
             self._shapes = [TensorShape(None)] * len(self._dtypes)
         else:
+            shapes = several("StagingArea", "shapes", shapes, "shapes")
             if len(shapes) != len(self._dtypes):
                 raise ValueError(
                     f"a staging area of {len(self._dtypes)} components was given {len(shapes)} shapes"
                 )
             self._shapes = [TensorShape(shape) for shape in shapes]
+        names = names if names is None else several("StagingArea", "names", names, "names")
         if names is not None and len(names) != len(self._dtypes):
             raise ValueError(
                 f"a staging area of {len(self._dtypes)} components was given {len(names)} names"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.base import dtypes, errors, nest
+from headrace.base.arguments import whole_number
 from headrace.base.shapes import TensorShape
 from headrace.graph.convert import convert
 from headrace.graph.names import control_dependencies, name_scope
@@ -50,6 +51,9 @@ def bucket(
     capacity: of batches, and of elements in a bucket unless bucket_capacities says otherwise.
     keep_input: whether to take the element.  Queue runners are added to the graph.  Raises ValueError.
     """
+    num_buckets = whole_number("bucket", "num_buckets", num_buckets)
+    if num_buckets < 1:
+        raise ValueError(f"bucket: num_buckets must be 1 or more, and is {num_buckets}")
     sizes = (
         list(batch_size) if isinstance(batch_size, (list, tuple)) else [batch_size] * num_buckets
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base.arguments import check_hashable
 from headrace.training.gfile import GFile
 
 __all__ = ["ByteProcessor", "CategoricalVocabulary", "VocabularyProcessor", "tokenizer"]
@@ -32,6 +33,7 @@ class CategoricalVocabulary:
 
     def __init__(self, unknown_token: str = "<UNK>", support_reverse: bool = True) -> None:
         """support_reverse: keep the categories by id, too."""
+        check_hashable("CategoricalVocabulary", "unknown_token", unknown_token)
         self._unknown_token = unknown_token
         self._mapping: dict[Any, int] = {unknown_token: 0}
         self._support_reverse = support_reverse

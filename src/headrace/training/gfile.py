@@ -34,7 +34,7 @@ def local(name: Any) -> str:
 
 
 class GFile:
-    """A file; opened by the first read or write, so that a missing one fails there.
+    """A file; opened by the first read or write, so that a missing one fails there, and is made there.
 
     mode: r, w, a, r+, w+, a+, and with a b for bytes instead of text (UTF-8).  Offsets and sizes are
     in bytes either way.
@@ -50,7 +50,6 @@ class GFile:
                 f"mode is not {' or '.join(map(repr, _MODES))}, with or without a b, but {mode!r}"
             )
         self._file: IO[bytes] | None = None
-        self._was_opened = False
 
     @property
     def name(self) -> str:
@@ -68,7 +67,6 @@ class GFile:
                 self._file = open(local(self._name), self._plain + "b")  # noqa: SIM115
             except _FAILS as error:
                 raise _failed(self._name, error) from None
-            self._was_opened = True
         return self._file
 
     def _readable(self) -> IO[bytes]:
@@ -160,9 +158,7 @@ class GFile:
             self._file.flush()
 
     def close(self) -> None:
-        """Close; a file opened for writing exists then even if nothing was written.  Again it does nothing."""
-        if not self._was_opened and self._plain != "r":
-            self._open()
+        """Close; where nothing was written there is no new file, and an old one stays.  Again it does nothing."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headrace.base.arguments import several
 from headrace.graph.convert import convert
 from headrace.graph.names import device
 from headrace.ops.flow.identities import identity
@@ -20,10 +21,13 @@ __all__ = ["all_max", "all_min", "all_prod", "all_sum", "broadcast", "reduce_sum
 
 
 def _given(tensors: Sequence[Any]) -> list[Any]:
-    """Raises ValueError."""
-    if not tensors:
+    """Raises ValueError, TypeError."""
+    listed = () if tensors is None else tensors
+    found = [
+        convert(each) for each in several("all reduce operations", "tensors", listed, "tensors")
+    ]
+    if not found:
         raise ValueError("Must pass >0 tensors to all reduce operations")
-    found = [convert(each) for each in tensors]
     kinds = {each.dtype.base_dtype for each in found}
     if len(kinds) > 1:
         raise ValueError(f"all tensors must be of one dtype, not {sorted(k.name for k in kinds)}")

@@ -54,6 +54,8 @@ def hardmax(logits: Any, name: str | None = None) -> Any:
     """1 for the largest logit, 0 for all others."""
     with name_scope(name, "Hardmax", [logits]):
         logits = convert(logits, name="logits")
+        if logits.shape.ndims == 0:
+            raise ValueError("hardmax: logits must have one dimension at least, and is a scalar")
         depth = logits.shape[-1].value
         return one_hot(
             argmax(logits, -1),

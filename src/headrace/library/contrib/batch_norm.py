@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.base.arguments import check_flag, check_mapping, check_number, check_word, several
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
 from headrace.graph.names import control_dependencies
@@ -56,6 +57,27 @@ _INITIALIZERS = {
 }
 
 
+def _check_kinds(decay: Any, epsilon: Any, data_format: Any, flags: tuple[Any, ...]) -> None:
+    """Raises TypeError."""
+    check_number("batch_norm", "decay", decay)
+    check_number("batch_norm", "epsilon", epsilon)
+    check_word("batch_norm", "data_format", data_format, _FORMATS)
+    for name, flag in zip(("center", "scale", "renorm", "fused"), flags, strict=True):
+        check_flag("batch_norm", name, flag)
+
+
+def _check_lists(initializers: Any, regularizers: Any, updates_collections: Any) -> None:
+    """Raises TypeError."""
+    for name, given in (
+        ("param_initializers", initializers),
+        ("param_regularizers", regularizers),
+    ):
+        if given is not None:
+            check_mapping("batch_norm", name, given, "functions by the names of variables")
+    if updates_collections is not None and not isinstance(updates_collections, str):
+        several("batch_norm", "updates_collections", updates_collections, "names, a name, or None")
+
+
 @add_arg_scope
 def batch_norm(
     inputs: Any,
@@ -91,6 +113,8 @@ def batch_norm(
     renorm: with batch renormalization, by at most renorm_clipping (a dict of "rmax", "rmin" and "dmax").
     Raises ValueError; NotImplementedError: adjustment.
     """
+    _check_kinds(decay, epsilon, data_format, (center, scale, renorm, fused))
+    _check_lists(param_initializers, param_regularizers, updates_collections)
     if adjustment is not None:
         raise NotImplementedError(
             "batch_norm with adjustment is not available; leave it out, or write it with tf.nn.moments"

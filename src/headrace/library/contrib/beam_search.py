@@ -216,6 +216,10 @@ class BeamSearchDecoder(Decoder):
 
     def _split_all(self, state: Any) -> Any:
         for each in nest.flatten(state):
+            if not isinstance(each, TensorArray) and not hasattr(each, "get_shape"):
+                raise TypeError(
+                    f"BeamSearchDecoder: initial_state must be of tensors, as tile_batch gives them, and has {each!r}"
+                )
             if not isinstance(each, TensorArray) and each.shape.ndims is None:
                 raise ValueError(
                     f"Expected tensor ({each}) to have known rank, but ndims == None: it is of the initial state"

@@ -48,6 +48,14 @@ def _ids(x: Any) -> Any:
     return cast(convert(x), dtypes.int32)
 
 
+def _of_rank(function: str, name: str, x: Any, rank: int, what: str) -> Any:
+    """x as a tensor.  Raises ValueError: it is known to have another rank."""
+    x = convert(x)
+    if x.shape.ndims not in (None, rank):
+        raise ValueError(f"{function}: {name} must be {what}, rank {rank}, and has shape {x.shape}")
+    return x
+
+
 def _inside(lengths: Any, steps: Any, dtype: Any) -> Any:
     return sequence_mask(lengths, steps, dtype=dtype)
 
@@ -81,6 +89,9 @@ def crf_sequence_score(
     inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any
 ) -> Any:
     """`crf_unary_score` and `crf_binary_score` together: [batch], not normalized."""
+    name = "crf_sequence_score"
+    inputs = _of_rank(name, "inputs", inputs, 3, "[batch, time, tags]")
+    sequence_lengths = _of_rank(name, "sequence_lengths", sequence_lengths, 1, "[batch]")
     unary = crf_unary_score(tag_indices, sequence_lengths, inputs)
     return unary + crf_binary_score(tag_indices, sequence_lengths, transition_params)
 
@@ -122,9 +133,16 @@ def crf_log_likelihood(
 
     transition_params: the variable `transitions` [tags, tags] by default.
     """
-    inputs = convert(inputs)
+    name = "crf_log_likelihood"
+    inputs = _of_rank(name, "inputs", inputs, 3, "[batch, time, tags]")
+    sequence_lengths = _of_rank(name, "sequence_lengths", sequence_lengths, 1, "[batch]")
     if transition_params is None:
-        count = inputs.shape[2].value
+        count = None if inputs.shape.ndims is None else inputs.shape[2].value
+        if count is None:
+            raise ValueError(
+                f"{name}: inputs must be [batch, time, tags] with a known number of tags, or transition_params be "
+                f"given, and it has shape {inputs.shape}"
+            )
         transition_params = get_variable("transitions", [count, count], inputs.dtype)
     score = crf_sequence_score(inputs, tag_indices, sequence_lengths, transition_params)
     norm = crf_log_norm(inputs, sequence_lengths, transition_params)
@@ -201,7 +219,10 @@ def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) ->
 
     potentials [batch, time, tags]; transition_params [tags, tags]; sequence_length [batch].
     """
-    potentials, lengths = convert(potentials), _ids(sequence_length)
+    name = "crf_decode"
+    potentials = _of_rank(name, "potentials", potentials, 3, "[batch, time, tags]")
+    lengths = _ids(_of_rank(name, "sequence_length", sequence_length, 1, "[batch]"))
+    _of_rank(name, "transition_params", transition_params, 2, "[tags, tags]")
     best, scores = _run(
         CrfDecodeForwardRnnCell(transition_params), potentials, lengths, dtypes.int32
     )
@@ -222,6 +243,12 @@ def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) ->
 
 def viterbi_decode(score: Any, transition_params: Any) -> tuple[list[int], Any]:
     """The best tags of one sequence, and their score, by NumPy: score [time, tags], transition_params [tags, tags]."""
+    score, transition_params = np.asarray(score), np.asarray(transition_params)
+    if score.ndim != 2 or not len(score) or transition_params.shape != (score.shape[1],) * 2:
+        raise ValueError(
+            "viterbi_decode: score must be [time, tags] of one step at least, and transition_params [tags, tags]; they "
+            f"have shapes {score.shape} and {transition_params.shape}"
+        )
     best = np.array(score[0], copy=True)
     come_from = []
     for potentials in score[1:]:

@@ -12,6 +12,7 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from headrace.base.arguments import check_function, whole_number
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
 from headrace.graph.scopes import get_default_graph
@@ -170,6 +171,8 @@ def repeat(inputs: Any, repetitions: int, layer: Any, *args: Any, **kwargs: Any)
     layer: a function of (inputs, *args, scope=…, **kwargs).
     """
     scope = kwargs.pop("scope", None)
+    check_function("repeat", "layer", layer, "fully_connected")
+    repetitions = whole_number("repeat", "repetitions", repetitions)
     with variable_scope(scope, "Repeat", [inputs]):
         outputs = convert(inputs)
         if scope is None:
@@ -188,6 +191,7 @@ def stack(inputs: Any, layer: Any, stack_args: Sequence[Any], **kwargs: Any) -> 
     scope = kwargs.pop("scope", None)
     if not isinstance(stack_args, (list, tuple)):
         raise ValueError("stack_args need to be a list or tuple")
+    check_function("stack", "layer", layer, "fully_connected")
     with variable_scope(scope, "Stack", [inputs]):
         outputs = convert(inputs)
         if scope is None:

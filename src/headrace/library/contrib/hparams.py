@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.base import errors
+from headrace.base.arguments import check_mapping, check_word
 
 __all__ = ["HParams", "parse_values"]
 
@@ -63,6 +64,8 @@ def parse_values(
     type_map: the type of each value, or of each element.  ignore_unknown: leave out names that it lacks.
     Raises ValueError.
     """
+    check_word("parse_values", "values", values, ("a=1,b=2",))
+    check_mapping("parse_values", "type_map", type_map, "types by names")
     found: dict[str, Any] = {}
     at = 0
     while at < len(values):

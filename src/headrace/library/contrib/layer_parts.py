@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from headrace.base.arguments import several
 from headrace.graph.collections import GraphKeys
 from headrace.graph.names import name_scope
 from headrace.graph.scopes import get_default_graph
@@ -164,8 +165,9 @@ class LayerParameters(Parameters):
 
 def add_to_collections(var: Any, collections: Collections, name: str) -> None:
     """Put a variable, each part of a partitioned one, where `collections` has variables of that name."""
-    keys = get_variable_collections(collections, name) or ()
-    for key in [keys] if isinstance(keys, str) else keys:
+    keys = get_variable_collections(collections, name)
+    keys = [keys] if isinstance(keys, str) else () if keys is None else keys
+    for key in several("layers", "variables_collections", keys, "names, or a dict of such lists"):
         for part in parts_of(var):
             known = get_default_graph().get_collection_ref(key)
             if not any(each is part for each in known):

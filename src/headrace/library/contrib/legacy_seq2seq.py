@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import dtypes, nest
+from headrace.base.arguments import check_function, several
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.library.contrib.rnn_weights import depth_of, linear
@@ -75,6 +76,8 @@ def rnn_decoder(
     """
     if decoder_inputs is None:
         raise TypeError("decoder_inputs must be a list of tensors, one for each step, and is None")
+    decoder_inputs = several("rnn_decoder", "decoder_inputs", decoder_inputs, "tensors")
+    check_function("rnn_decoder", "cell", cell, "BasicLSTMCell(4)")
     state, outputs, last = initial_state, [], None
     with variable_scope(scope or "rnn_decoder"):
         for step, given in enumerate(decoder_inputs):
@@ -310,7 +313,8 @@ def attention_decoder(
     else it takes zeros.  Variables: AttnW_i, AttnV_i, kernel, bias, Attention_i/…, AttnOutputProjection/….
     Raises ValueError.
     """
-    inputs = list(decoder_inputs or ())
+    given = () if decoder_inputs is None else decoder_inputs
+    inputs = several("attention_decoder", "decoder_inputs", given, "tensors")
     if not inputs:
         raise ValueError("Must provide at least 1 input to attention decoder.")
     attention_states = convert(attention_states)
@@ -486,6 +490,13 @@ def model_with_buckets(
     """
     check_steps(encoder_inputs=encoder_inputs, decoder_inputs=decoder_inputs)
     check_steps(targets=targets, weights=weights, buckets=buckets)
+    check_function("model_with_buckets", "seq2seq", seq2seq, "basic_rnn_seq2seq")
+    if not buckets or not all(
+        isinstance(each, (list, tuple)) and len(each) == 2 for each in buckets
+    ):
+        raise ValueError(
+            f"model_with_buckets: buckets must be pairs (steps read, steps written), and are {buckets!r:.200}"
+        )
     for given, at, what in (
         (encoder_inputs, 0, "encoder_inputs"),
         (targets, 1, "targets"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.base.arguments import whole_number
 from headrace.library.contrib.cell_bases import UnitCell
 from headrace.library.contrib.rnn_weights import clean_scope, depth_of, linear
 from headrace.library.rnn.cells import LSTMStateTuple
@@ -161,6 +162,12 @@ class GLSTMCell(UnitCell):
         """Variables: group0/kernel, group0/bias, …; projection/kernel.  Raises ValueError."""
         super().__init__(num_units, activation, reuse=reuse)
         self._initializer, self._num_proj = initializer, num_proj
+        num_units = whole_number("GLSTMCell", "num_units", num_units)
+        number_of_groups = whole_number("GLSTMCell", "number_of_groups", number_of_groups)
+        if number_of_groups < 1:
+            raise ValueError(
+                f"GLSTMCell: number_of_groups must be 1 or more, and is {number_of_groups}"
+            )
         self._groups, self._forget_bias = number_of_groups, forget_bias
         if num_units % number_of_groups or (num_proj or 0) % number_of_groups:
             raise ValueError(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.base.arguments import check_mapping
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
@@ -110,6 +111,11 @@ def aggregate_metric_map(
     names_to_tuples: Mapping[str, tuple[Any, Any]],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(values by name, updates by name) of several metrics."""
+    check_mapping(
+        "aggregate_metric_map", "names_to_tuples", names_to_tuples, "(value, update) by names"
+    )
+    if not names_to_tuples:
+        raise ValueError("aggregate_metric_map: names_to_tuples has no metric")
     values, updates = zip(*names_to_tuples.values(), strict=True)
     return (
         dict(zip(names_to_tuples, values, strict=True)),

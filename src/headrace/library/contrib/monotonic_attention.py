@@ -57,6 +57,10 @@ def monotonic_attention(p_choose_i: Any, previous_attention: Any, mode: str) -> 
     """
     chosen = convert(p_choose_i, name="p_choose_i")
     before = convert(previous_attention, name="previous_attention")
+    if chosen.shape.ndims not in (None, 2):
+        raise ValueError(
+            f"monotonic_attention: p_choose_i must be [batch, entries], and has shape {chosen.shape}"
+        )
     if mode == "recursive":
         batch = chosen.shape[0].value or shape_of(chosen)[0]
         first = ones(stack([batch, 1]), chosen.dtype)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.base.arguments import check_number, check_word, several, whole_number
 from headrace.graph.convert import convert
 from headrace.graph.tensor import Tensor
 from headrace.library.contrib.arg_scope import add_arg_scope
@@ -59,6 +60,8 @@ def layer_norm(
         if raw is None:
             raise ValueError(f"Inputs {values.name} has undefined rank.")
         rank = len(raw)
+        begin_norm_axis = whole_number("layer_norm", "begin_norm_axis", begin_norm_axis)
+        begin_params_axis = whole_number("layer_norm", "begin_params_axis", begin_params_axis)
         first = begin_norm_axis + rank if begin_norm_axis < 0 else begin_norm_axis
         if begin_params_axis >= rank or first >= rank:
             raise ValueError(
@@ -126,6 +129,8 @@ def instance_norm(
 
     Raises ValueError: rank or the number of channels is not known.
     """
+    check_word("instance_norm", "data_format", data_format, ("NHWC", "NCHW"))
+    check_number("instance_norm", "epsilon", epsilon)
     values = convert(inputs)
     raw = values.raw_shape
     if raw is None:
@@ -190,6 +195,11 @@ def group_norm(
     if raw is None:
         raise ValueError(f"Inputs {values.name} has undefined rank.")
     rank = len(raw)
+    if rank < 1:
+        raise ValueError(f"Inputs {values.name} has no channels: it is a scalar.")
+    groups = whole_number("group_norm", "groups", groups)
+    channels_axis = whole_number("group_norm", "channels_axis", channels_axis)
+    check_number("group_norm", "epsilon", epsilon)
     if channels_axis > rank - 1:
         raise ValueError("Axis is out of bounds.")
     at = channels_axis % rank
@@ -199,7 +209,7 @@ def group_norm(
     size = raw[at]
     if size is None:
         raise ValueError(f"Inputs {values.name} has undefined channel dimension: {values.shape}.")
-    if groups > size:
+    if groups > size or groups < 1:
         raise ValueError(f"Invalid groups {groups} for {size} channels.")
     if size % groups:
         raise ValueError(f"{size} channels is not commensurate with {groups} groups.")
@@ -233,10 +243,11 @@ def group_norm(
 
 
 def _checked_axes(axes: Sequence[int], rank: int) -> Sequence[int]:
-    for axis in axes:
-        if axis >= rank:
-            raise ValueError("Axis is out of bounds.")
-    return axes
+    found = several("group_norm", "reduction_axes", axes, "integers")
+    found = [whole_number("group_norm", "each of reduction_axes", axis) for axis in found]
+    if any(axis >= rank for axis in found):
+        raise ValueError("Axis is out of bounds.")
+    return found
 
 
 def _group_moments(values: Any, axes: Sequence[int], mean_close_to_zero: bool) -> tuple[Any, Any]:
@@ -256,6 +267,7 @@ def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: Any = None) -
         rank = values.shape.ndims
         if rank is None:
             raise ValueError("The input rank must be known.")
+        dim = whole_number("unit_norm", "dim", dim)
         if dim < 0 or dim >= rank:
             raise ValueError("dim must be positive but smaller than the input rank.")
         lengths = make.Sqrt(epsilon + reduce_sum(make.Square(values), dim, keepdims=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.base.arguments import check_word
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.library.contrib.arg_scope import add_arg_scope
@@ -96,6 +97,7 @@ def pool(
     scope: Any = None,
 ) -> Any:
     """`tf.nn.pool` with a window and strides that may be one number for all of space.  pooling_type: "AVG" or "MAX"."""
+    check_word("pool", "pooling_type", pooling_type, ("AVG", "MAX"))
     with name_scope(scope, f"{pooling_type.lower()}_pool", [inputs]) as inner:
         values = convert(inputs)
         rank = values.shape.ndims

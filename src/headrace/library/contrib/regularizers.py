@@ -10,6 +10,7 @@ import numbers
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from headrace.base.arguments import check_function, several
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
 from headrace.graph.names import get_collection, name_scope
@@ -98,13 +99,16 @@ def sum_regularizer(
     regularizer_list: Iterable[Regularizer | None], scope: str | None = None
 ) -> Regularizer | None:
     """The sum of what several give; None if there are none."""
-    several = [each for each in regularizer_list if each is not None]
-    if not several:
+    listed = several("sum_regularizer", "regularizer_list", regularizer_list, "regularizers")
+    present = [each for each in listed if each is not None]
+    for each in present:
+        check_function("sum_regularizer", "each of regularizer_list", each, "l2_regularizer(0.1)")
+    if not present:
         return None
 
     def penalty(weights: Any) -> Tensor | None:
         with name_scope(scope, "sum_regularizer", [weights]) as inner:
-            found = [value for value in (each(weights) for each in several) if value is not None]
+            found = [value for value in (each(weights) for each in present) if value is not None]
             return _sum(found, inner) if found else None
 
     return penalty
@@ -121,7 +125,10 @@ def apply_regularization(
 
     weights_list: what the collection WEIGHTS has if None.  Raises ValueError: no weights, a penalty that is no scalar.
     """
-    weights = list(weights_list or get_collection(GraphKeys.WEIGHTS))
+    check_function("apply_regularization", "regularizer", regularizer, "l2_regularizer(0.1)")
+    given = () if weights_list is None else weights_list
+    weights = several("apply_regularization", "weights_list", given, "variables")
+    weights = weights or get_collection(GraphKeys.WEIGHTS)
     if not weights:
         raise ValueError("No weights to regularize.")
     with name_scope(None, "get_regularization_penalty", weights) as scope:

@@ -11,6 +11,7 @@ import numbers
 from typing import Any
 
 from headrace.base import nest
+from headrace.base.arguments import several
 from headrace.base.shapes import TensorShape
 from headrace.graph.names import device, name_scope
 from headrace.library.contrib.rnn_weights import linear
@@ -278,6 +279,8 @@ class ConvLSTMCell(RNNCell):
         Variables: kernel [*kernel_shape, channels, 4 output_channels], biases.  Raises ValueError.
         """
         super().__init__(name=name)
+        input_shape = several("ConvLSTMCell", "input_shape", input_shape, "sizes and channels")
+        kernel_shape = several("ConvLSTMCell", "kernel_shape", kernel_shape, "sizes")
         if conv_ndims != len(input_shape) - 1:
             raise ValueError(
                 f"Invalid input_shape {input_shape} for conv_ndims={conv_ndims}: it has the channels at its end"

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from headrace.base.arguments import several
 from headrace.graph.collections import GraphKeys
 from headrace.graph.names import get_collection
 from headrace.graph.scopes import get_default_graph
@@ -79,7 +80,8 @@ def summarize_tensors(
     tensors: Iterable[Any], summarizer: Callable[..., Any] = summarize_tensor
 ) -> list[Any]:
     """What `summarizer` makes of each."""
-    return [summarizer(tensor) for tensor in tensors]
+    listed = several("summarize_tensors", "tensors", tensors, "tensors")
+    return [summarizer(tensor) for tensor in listed]
 
 
 def summarize_collection(

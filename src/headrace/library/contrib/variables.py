@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from headrace.base.arguments import several
 from headrace.graph.collections import GraphKeys
 from headrace.graph.scopes import get_default_graph
 from headrace.library.contrib.arg_scope import add_arg_scope
@@ -170,6 +171,11 @@ def get_variables(
 ) -> list[Any]:
     """Those of a collection whose names begin with `scope` (a name or a variable scope) and end with `suffix`."""
     prefix = getattr(scope, "name", scope)
+    for what, given in (("scope", prefix), ("suffix", suffix)):
+        if given is not None and not isinstance(given, str):
+            raise TypeError(
+                f"get_variables: {what} must be a string or None, and is {given!r:.200}"
+            )
     if suffix is not None:
         if ":" not in suffix:
             suffix += ":"
@@ -199,6 +205,10 @@ def get_variables_by_suffix(suffix: str, scope: Any = None) -> list[Any]:
 
 def get_variables_by_name(given_name: str, scope: Any = None) -> list[Any]:
     """Global variables of that name, in any scope beneath `scope`."""
+    if not isinstance(given_name, str):
+        raise TypeError(
+            f"get_variables_by_name: given_name must be a string, and is {given_name!r:.200}"
+        )
     return get_variables(scope=scope, suffix="/" + given_name + ":|^" + given_name + ":")
 
 
@@ -246,7 +256,7 @@ def filter_variables(
     reg_search: anywhere in the name, else from its start.
     """
     matches = re.search if reg_search else re.match
-    found = list(var_list)
+    found = several("filter_variables", "var_list", var_list, "variables")
     if include_patterns is not None:
         found = [v for v in found if any(matches(each, v.name) for each in include_patterns)]
     if exclude_patterns is not None:
@@ -256,6 +266,8 @@ def filter_variables(
 
 def get_variable_full_name(var: Any) -> str:
     """What a checkpoint calls it: of a part of a partitioned variable the name of the whole."""
+    if not hasattr(var, "op"):
+        raise TypeError(f"get_variable_full_name: var must be a variable, and is {var!r:.200}")
     part = getattr(var, "_save_slice_info", None)
     return str(var.op.name if part is None or not part.full_name else part.full_name)
 

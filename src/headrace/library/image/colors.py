@@ -12,6 +12,7 @@ from headrace.base import dtypes
 from headrace.graph.convert import convert_to_tensor
 from headrace.graph.names import name_scope
 from headrace.graph.operation import Operation
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.library.image.checking import as_image, check, check_image
@@ -76,6 +77,7 @@ _FROM_YUV: list[list[float]] = [
 ]
 
 
+@of_ragged
 def convert_image_dtype(
     image: Any, dtype: Any, saturate: bool = False, name: str | None = None
 ) -> Tensor:
@@ -120,6 +122,7 @@ def _as_floats(image: Tensor) -> Tensor:
     return convert_image_dtype(image, dtypes.float32)
 
 
+@of_ragged
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
     """An image, `delta` (of floats from 0 to 1) brighter; integers stay within what they can hold."""
     with name_scope(None, "adjust_brightness", [image, delta]) as scope:
@@ -137,6 +140,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
         return convert_image_dtype(made, images.dtype, saturate=True)
 
 
+@of_ragged
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
     """gain * image ** gamma, of floats from 0 to 1.  Raises ValueError, in the step InvalidArgument: gamma below 0."""
     with name_scope(None, "adjust_gamma", [image, gamma, gain]):

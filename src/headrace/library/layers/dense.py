@@ -52,11 +52,22 @@ def dense(
         activity_regularizer,
         trainable,
     )
+    units = _units(units, name or "dense")
     values = convert(inputs)
     check_dense(values, name or "dense")
     with variable_scope(name, "dense", [values], reuse=reuse):
         of_kernel = kernel_initializer, kernel_regularizer, kernel_constraint
-        return dense_in_scope(values, int(units), parameters, of_kernel)
+        return dense_in_scope(values, units, parameters, of_kernel)
+
+
+def _units(units: Any, name: str) -> int:
+    """Raises TypeError, ValueError."""
+    try:
+        return int(units)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"dense layer {name!r}: units must be an integer, and is {units!r:.200}"
+        ) from None
 
 
 def check_dense(values: Tensor, name: str) -> None:

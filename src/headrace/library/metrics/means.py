@@ -109,7 +109,9 @@ def accuracy(
     updates_collections: Names = None,
     name: str | None = None,
 ) -> Metric:
-    """How often predictions are the labels."""
+    """How often predictions are the labels.  Raises ValueError: shapes do not fit, or there are no labels."""
+    if labels is None:
+        raise ValueError("None values not supported: accuracy needs labels")
     predictions, labels, weights = fitting(predictions, labels, weights)
     if labels.dtype != predictions.dtype:
         predictions = cast(predictions, labels.dtype)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.base.arguments import check_python_number, check_word, whole_number
 from headrace.graph import scopes
 from headrace.graph.tensor import Tensor
 from headrace.library.metrics.streams import (
@@ -200,6 +201,7 @@ def recall_at_thresholds(
 
 def spread_thresholds(count: int, last: float = 1.0 + EPSILON) -> list[float]:
     """So many thresholds at equal distances; the first is a little below 0."""
+    count = whole_number("metrics", "num_thresholds", count)
     inner = [(each + 1) * 1.0 / (count - 1) for each in range(count - 2)]
     return [0.0 - EPSILON, *inner, last]
 
@@ -223,6 +225,7 @@ def auc(
     equal distances.
     Raises ValueError: another curve or method.
     """
+    check_word("auc", "curve", curve, ("ROC", "PR"))
     if curve not in ("ROC", "PR"):
         raise ValueError(f"curve must be either ROC or PR, {curve} unknown")
     if summation_method not in METHODS:
@@ -347,6 +350,7 @@ def specificity_at_sensitivity(
 
 def check_share(name: str, value: float) -> None:
     """Raise ValueError unless the argument `name` is between 0 and 1."""
+    check_python_number("metrics", name, value)
     if not 0 <= value <= 1:
         raise ValueError(
             f"`{name}` must be in the range [0, 1]. Currently, `{name}` got {value:f}."

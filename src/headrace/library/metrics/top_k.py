@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.base.arguments import whole_number
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
@@ -192,6 +193,7 @@ def _at_k(
     collections: tuple[Names, Names],
     name: str | None,
 ) -> Metric:
+    k = whole_number(f"{kind}_at_k", "k", k)
     with name_scope(name, _named(kind, k, class_id), [predictions, labels, weights]) as scope:
         best = top_k(predictions, k).indices
         return share(labels, best, k, class_id, weights, *collections, name=scope)

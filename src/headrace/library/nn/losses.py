@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from headrace.base import dtypes, shapes
+from headrace.base.arguments import check_python_number
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
@@ -340,6 +341,7 @@ def sigmoid_cross_entropy(
         logits = convert(logits)
         labels = cast(multi_class_labels, logits.dtype.base_dtype)
         _alike(logits, labels, "logits and labels")
+        check_python_number("sigmoid_cross_entropy", "label_smoothing", label_smoothing)
         if label_smoothing > 0:
             labels = labels * (1 - label_smoothing) + 0.5 * label_smoothing
         losses = sigmoid_cross_entropy_with_logits(labels=labels, logits=logits, name="xentropy")
@@ -362,6 +364,7 @@ def softmax_cross_entropy(
         kind = logits.dtype.base_dtype
         labels = cast(onehot_labels, kind)
         _alike(logits, labels, "logits and labels")
+        check_python_number("softmax_cross_entropy", "label_smoothing", label_smoothing)
         if label_smoothing > 0:
             classes = cast(shape_of(labels)[-1], kind)
             spread = label_smoothing / classes

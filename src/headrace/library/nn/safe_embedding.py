@@ -62,6 +62,11 @@ def safe_embedding_lookup_sparse(
             raise TypeError(f"{what} must be SparseTensor, and is {each!r}")
     kind = None if sparse_weights is None else sparse_weights.dtype
     parts = [_converted(each, kind) for each in parts]
+    for part in parts:
+        if not hasattr(part, "dtype"):
+            raise TypeError(
+                f"safe_embedding_lookup_sparse: each of embedding_weights must be a tensor, and one is {part!r}"
+            )
     given = [*parts, sparse_ids.values] + (
         [] if sparse_weights is None else [sparse_weights.values]
     )

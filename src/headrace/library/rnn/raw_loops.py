@@ -173,6 +173,8 @@ def static_state_saving_rnn(
     state_saver: has ``state(name)`` and ``save_state(name, value)``, which is an operation.
     state_name: a name, or names nested like the cell's state.  Raises TypeError, ValueError.
     """
+    if not hasattr(cell, "state_size"):
+        raise TypeError(f"static_state_saving_rnn: cell must be an RNNCell, and is {cell!r:.200}")
     sizes, nested = cell.state_size, nest.is_nested(cell.state_size)
     if nest.is_nested(state_name) != nested:
         raise ValueError(

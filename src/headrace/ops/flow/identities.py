@@ -228,6 +228,7 @@ def identity(input: Any, name: str | None = None) -> Any:
     return _by_parts(identity_op, input, name)
 
 
+@of_ragged
 def stop_gradient(input: Any, name: str | None = None) -> Any:
     """`input` itself; to gradients a constant.  Of an IndexedSlices or a SparseTensor each part."""
     return _by_parts(stop_gradient_op, input, name)

@@ -21,6 +21,7 @@ from headrace.codec import protos as pb
 from headrace.codec import records
 from headrace.codec.fields import to_string_list
 from headrace.codec.tensors import decode, encode, start
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar, unchanged, unknown
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
@@ -377,6 +378,7 @@ def _pieces(text: Any) -> Iterator[Any]:
     return (view[at : at + PIECE_BYTES] for at in range(0, len(view), PIECE_BYTES))
 
 
+@of_ragged
 def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
     """Strings inflated: compression_type "ZLIB", "GZIP" or "" (as they are)."""
     made: Tensor = decode_compressed_op(bytes, compression_type=compression_type, name=name)

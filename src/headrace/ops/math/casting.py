@@ -274,6 +274,7 @@ def bitcast_op(xp: Any, input: Any, *, type: DType) -> Any:
     return data.view(type.np).reshape(data.shape[:-1])
 
 
+@of_ragged
 def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     """The same bytes read as `type`; the last dimension makes up for a difference in size."""
     made: Tensor = bitcast_op(input, type=type, name=name)

@@ -17,6 +17,7 @@ from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -249,6 +250,7 @@ def softmax(
     return _along(softmax_op, logits, _axis(axis, dim), name)
 
 
+@of_ragged
 def log_softmax(
     logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:

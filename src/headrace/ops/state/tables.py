@@ -350,7 +350,7 @@ def _initialized(c: ShapeContext) -> list[Shape]:
 def initialize_table(ctx: KernelContext, table_handle: Any, keys: Array, values: Array) -> None:
     """Have these keys [n] and values [n], once.
 
-    Raises InvalidArgument (a mutable table, shapes), FailedPrecondition (other keys are there, one has two values).
+    Raises InvalidArgument (a mutable table, shapes, no keys), FailedPrecondition (others are there, one has two).
     """
     table = _typed(ctx, table_handle, "Tkey", "Tval")
     table.initialize(np.asarray(keys), np.asarray(values))

@@ -201,6 +201,7 @@ def unicode_script(input: Any, name: str | None = None) -> Tensor:
     return made
 
 
+@of_ragged
 def unicode_transcode(
     input: Any,
     input_encoding: str,

@@ -180,10 +180,15 @@ class StaticTable(LookupTable):
         return super().export()
 
     def initialize(self, keys: Array, values: Array) -> None:
-        """See `LookupTable`.  Again with as many keys changes nothing."""
+        """See `LookupTable`.  Again with as many keys changes nothing; with none it is refused."""
         if keys.ndim != 1 or keys.shape != values.shape:
             raise errors.invalid_argument(
                 f"keys and values must be vectors of one length, not {text(keys.shape)} and {text(values.shape)}"
+            )
+        if not len(keys):
+            raise errors.invalid_argument(
+                f"keys and values cannot be empty tensors. Table {self.label!r} is given no keys, and can have none "
+                "later; one that begins empty is a MutableHashTable"
             )
         listed, values = self._checked(keys, values)
         rows = dict(zip(listed, range(len(listed)), strict=True))
@@ -194,10 +199,10 @@ class StaticTable(LookupTable):
                 self._rows, self._values = rows, values.copy()
                 self._direct = self._indexed(keys)
                 self._ready = True
-            elif len(rows) != len(self._rows):
+            elif len(listed) != len(self._rows):
                 raise errors.failed_precondition(
                     f"Table was already initialized with different data. {self.label!r} has {len(self._rows)} keys, "
-                    f"and {len(rows)} are given"
+                    f"and {len(listed)} are given"
                 )
 
     replace = initialize

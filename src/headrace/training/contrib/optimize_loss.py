@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from headrace.base import dtypes
+from headrace.base.arguments import check_mapping, check_tensor, several
 from headrace.graph.collections import GraphKeys
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import get_collection
@@ -88,7 +89,17 @@ def optimize_loss(
     """
     if loss is None:
         raise ValueError("None values not supported: optimize_loss needs the loss, a tensor")
-    chosen = list(_USUAL_SUMMARIES) if summaries is None else list(summaries)
+    check_tensor("optimize_loss", "loss", loss)
+    if gradient_multipliers is not None:
+        check_mapping(
+            "optimize_loss", "gradient_multipliers", gradient_multipliers, "factors by variables"
+        )
+    named = _USUAL_SUMMARIES if summaries is None else summaries
+    chosen = several("optimize_loss", "summaries", named, "names of summaries")
+    if update_ops is not None:
+        update_ops = several("optimize_loss", "update_ops", update_ops, "operations")
+    if variables is not None:
+        variables = several("optimize_loss", "variables", variables, "variables")
     for each in chosen:
         if each not in OPTIMIZER_SUMMARIES:
             raise ValueError(

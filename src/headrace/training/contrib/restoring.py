@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base.arguments import check_mapping
 from headrace.graph.scopes import get_default_graph
 from headrace.library.contrib.variables import get_unique_variable, get_variable_full_name
 from headrace.ops.array.placeholders import placeholder
@@ -29,6 +30,12 @@ __all__ = [
 
 def assign_from_values(var_names_to_values: Mapping[str, Any]) -> tuple[Any, dict[Any, Any]]:
     """An op that sets variables, and what to feed to it.  Raises ValueError: no such variable, another size."""
+    check_mapping(
+        "assign_from_values",
+        "var_names_to_values",
+        var_names_to_values,
+        "values by names of variables",
+    )
     feeds: dict[Any, Any] = {}
     assigned = []
     for name, value in var_names_to_values.items():

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes
+from headrace.base.arguments import check_function, several
 from headrace.graph.collections import GraphKeys
 from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
@@ -79,7 +80,9 @@ def rejection_sample(
     runtime_checks: a probability that is not in [0, 1] is an InvalidArgumentError of the step.  Queue runners are added
     to the graph.
     """
-    with variable_scope(name, "rejection_sample", list(tensors)):
+    tensors = several("rejection_sample", "tensors", tensors, "tensors")
+    check_function("rejection_sample", "accept_prob_fn", accept_prob_fn, "lambda tensors: 0.5")
+    with variable_scope(name, "rejection_sample", tensors):
         given = [convert(each) for each in tensors]
         given = _one_by_one(given, enqueue_many, prebatch_capacity, prebatch_threads)
         chance = convert(accept_prob_fn(given))
@@ -162,7 +165,8 @@ def resample_at_rate(
 
     back_prop: whether gradients flow to the inputs.
     """
-    with name_scope(scope, "resample_at_rate", list(inputs)):
+    inputs = several("resample_at_rate", "inputs", inputs, "tensors")
+    with name_scope(scope, "resample_at_rate", inputs):
         frequency = convert(rates, name="rates")
         times = cast(random_poisson(frequency, [], dtypes.float32, seed), dtypes.int32)
         rows = repeat(range_of(shape_of(frequency)[0]), times)
@@ -182,7 +186,8 @@ def weighted_resample(
 
     overall_rate: how many rows come out for each that goes in.  The mean is a moving average over steps, by mean_decay.
     """
-    with variable_scope(scope, "weighted_resample", list(inputs)) as inner:
+    inputs = several("weighted_resample", "inputs", inputs, "tensors")
+    with variable_scope(scope, "weighted_resample", inputs) as inner:
         frequency = convert(weights, name="weights")
         average = get_variable(
             "estimate_mean", [], frequency.dtype, zeros_initializer(), trainable=False

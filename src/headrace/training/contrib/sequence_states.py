@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from headrace.base import dtypes, errors
+from headrace.base.arguments import check_mapping
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
@@ -303,6 +304,7 @@ def _repeated(value: Any, count: Any) -> Any:
 
 def _tensors(given: Named, what: str) -> dict[str, Any]:
     """In the order of their names."""
+    check_mapping("batch_sequences_with_states", what, given, "tensors by names")
     found = {}
     for name in sorted(given):
         if isinstance(given[name], SparseTensor):
