@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from headrace.base import dtypes
+from headrace.ops._kernels.size_rules import STORES as MAKERS
 from headrace.ops._portable.loop_state import GRADIENT, STORES
 from headrace.plan.devices import array_kernel
 from headrace.plan.ir import AHEAD, LOOP, NODE, Instr, Step, instrs
@@ -33,8 +34,6 @@ from headrace.run.exec.whole_loops import LoopProgram
 
 FEWEST: Final = 2
 """Loops; one is a program by itself."""
-_MAKERS: Final = frozenset(("StackV2", "TensorArrayV3"))
-"""Ops that make a store, of which each step has another one."""
 
 
 class Joined(NamedTuple):
@@ -59,7 +58,7 @@ def join_loops(step: Step) -> Step:
         return step
     last = places[-1]
     between = step.code[places[0] : last + 1]
-    makers = [instr for instr in between if instr.what == NODE and instr.op.type in _MAKERS]
+    makers = [instr for instr in between if instr.what == NODE and instr.op.type in MAKERS]
     members = [instr for instr in between if instr not in makers]
     others = [instr for instr in members if instr.what != LOOP]
     made = {value for instr in members for value in instr.outputs}
@@ -199,7 +198,7 @@ class _Joining(Deciding):
             is_for_others = self._is_read_later(root) or any(
                 each.op.type == GRADIENT or each.what != NODE for each in others
             )
-            if maker is None or maker.op.type not in _MAKERS or is_for_others:
+            if maker is None or maker.op.type not in MAKERS or is_for_others:
                 raise Refused("a gradient is kept for others")
 
     def _is_read_later(self, value: int) -> bool:
