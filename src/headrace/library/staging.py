@@ -57,7 +57,8 @@ class BaseStagingArea:
                     f"a staging area of {len(self._dtypes)} components was given {len(shapes)} shapes"
                 )
             self._shapes = [TensorShape(shape) for shape in shapes]
-        names = names if names is None else several("StagingArea", "names", names, "names")
+        if names is not None and not isinstance(names, str):  # whose letters are names
+            names = several("StagingArea", "names", names, "names")
         if names is not None and len(names) != len(self._dtypes):
             raise ValueError(
                 f"a staging area of {len(self._dtypes)} components was given {len(names)} names"
