@@ -112,9 +112,8 @@ def test_a_thousand_idle_clients_cost_little_and_delay_nobody(
     TRANSPORTS["unix"](monkeypatch)
     with ExitStack() as stack:
         server = Process(stack.enter_context(processes({"ps": 1})), "ps:0")
-        peer = LanePeer(
-            server.lane, "127.0.0.1", "ps", 1 << 20, OutstandingRpcs("ps", pytest.fail), Security()
-        )
+        rpcs = stack.enter_context(closing(OutstandingRpcs("ps", pytest.fail)))
+        peer = LanePeer(server.lane, "127.0.0.1", "ps", 1 << 20, rpcs, Security())
         stack.enter_context(closing(peer))
         alone_s, memory_mb, threads = latency_s(peer), server.memory_mb, server.threads
         for _ in range(IDLE):

@@ -169,6 +169,7 @@ def test_a_caller_that_goes_away_cancels_its_step(
     resource.enqueue([_int32(1)])
     assert resource.size() == 1
     assert isinstance(step.error(), seen)
+    peer.close()
     session.close()
     pool.shutdown()
 

@@ -39,9 +39,7 @@ Array = np.ndarray[Any, Any]
 Record = tuple[bytes, bytes]
 """Key and value."""
 _FEWEST: Final = 4  # work items that are worth being read together
-_READ_WITHIN_S: Final = (
-    1e-3  # files that are read together; of slow ones several threads read one each
-)
+_READ_WITHIN_S: Final = 1e-3  # together; of slow files several threads read one each
 _ONE_BY_ONE: Final = 64  # reads that are not offered after such slow ones
 
 
@@ -459,11 +457,12 @@ class _OnePerWork(Reader):
             if not values:
                 return 0
             offered = self._offered = _Offered(queue, first, [*names[: len(values)]], settled)
+            taken = 0
             try:
                 taken = take(values)
             finally:
                 self._offered = None
-            self._come.extend(offered.names[taken : offered.claimed])
+                self._come.extend(offered.names[taken : offered.claimed])
             if taken:
                 self._latest = offered.names[taken - 1]
                 self._started += taken
