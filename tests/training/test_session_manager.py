@@ -108,9 +108,7 @@ def test_a_last_question_that_gets_no_answer_does_not_hide_what_is_missing(
     """The ready op answers once, and then waits until the time is up."""
     answers = tf.FIFOQueue(2, tf.string, [[]], shared_name="answers")
     clock = Clock(monkeypatch)
-    clock.passes = (
-        time.monotonic
-    )  # and the last question has what is left of 62 seconds after a pause of 60
+    clock.passes = time.monotonic  # the last question has what a pause of 60 s leaves
     with tf.Session(server.target) as session:
         session.run(answers.enqueue(b"never"))
     waiting = tf.train.SessionManager(

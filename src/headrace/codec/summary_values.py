@@ -23,9 +23,7 @@ _NARROWEST: Final = 1e-12
 _WIDEST: Final = 1e20
 _GROWTH: Final = 1.1
 _AT_ONCE: Final = 1 << 17  # values that are added up before the next are made float64
-_BY_HALVES: Final = (
-    1 << 12
-)  # values from which looking at the upper halves of their bits is quicker than sorting them
+_BY_HALVES: Final = 1 << 12  # values from which that is quicker than sorting them
 _WAV: Final = struct.Struct("<4sI4s4sIHHIIHH4sI")
 _FULL_SCALE: Final = 1 << 15
 _BLACK: Final = 1e-6

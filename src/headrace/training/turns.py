@@ -19,10 +19,8 @@ _LONG_S: Final = 3e-4
 """Steps that take longer are worth a thread each: measured, with pictures of several sizes."""
 _LONGEST_S: Final = 1e-3  # that counts: a step that has waited once is one of many that compute
 _WEIGHT: Final = 1 / 16  # of the last step in the mean
-_PATIENCE_S, _LONGEST_PATIENCE_S = (
-    5e-3,
-    40e-3,
-)  # twice as long where whose turn it is has gone on meanwhile
+_PATIENCE_S, _LONGEST_PATIENCE_S = 5e-3, 40e-3
+"""Twice as long each time that whose turn it is has gone on meanwhile."""
 _SIDE_BY_SIDE, _MOST_SIDE_BY_SIDE = 64, 4096
 """Steps of all that are taken before they ask for turns again, twice as many each time."""
 

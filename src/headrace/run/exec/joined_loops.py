@@ -22,7 +22,15 @@ from headrace.run.exec.instructions import Kernel, Registers
 from headrace.run.exec.kernel import NodeInfo
 from headrace.run.exec.outcome import cause, explain
 from headrace.run.exec.straight import Code
-from headrace.run.exec.whole_loops import LONG_S, MOST, Form, Given, LoopProgram, Taken
+from headrace.run.exec.whole_loops import (
+    LONG_S,
+    MOST,
+    Form,
+    Given,
+    LoopProgram,
+    Taken,
+    with_values,
+)
 from headrace.run.state import cells
 from headrace.run.state.cells import Cells, Kept, Seen
 from headrace.run.state.stacks import Stack
@@ -144,11 +152,7 @@ class JoinedProgram(LoopProgram):
             return None
         for number, cells_left, length in zip(numbers, left[:count], lengths, strict=True):
             store, how = given.stores[number], given.form.kept[number]
-            after = (
-                cells_left._replace(values=given.cells[number].values)
-                if cells_left.values is None
-                else cells_left
-            )
+            after = with_values(cells_left, given.cells[number])
             cells.unpack(store, after, how, self._device, length)  # type: ignore[arg-type]
         return [*map(np.asarray, ends)]
 

@@ -294,7 +294,7 @@ class LoopProgram(FusedKernel):
         while True:
             began = time.perf_counter()
             carried, left, said = form(np.int64(self._per_call), carried, given.rest, kept)
-            kept = [*map(_with_values, left[:count], kept), *left[count:]]
+            kept = [*map(with_values, left[:count], kept), *left[count:]]
             going, holds, *lengths = np.asarray(said).tolist()
             if not holds:
                 return None
@@ -477,7 +477,7 @@ def _likes(tree: Any) -> Any:
     return tuple(tree.shape), tree.dtype, isinstance(tree, (np.ndarray, np.generic))
 
 
-def _with_values(after: Cells, before: Cells) -> Cells:
+def with_values(after: Cells, before: Cells) -> Cells:
     """What a program has left of a store, whose values it does not give back if it has only read them."""
     return after._replace(values=before.values) if after.values is None else after
 

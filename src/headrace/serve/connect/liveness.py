@@ -141,9 +141,8 @@ class OutstandingRpcs:
                 self._probe = self._connect(self.answer_s)
             probe = self._probe
             self._asking = True
-        asked_at = (
-            time.monotonic()
-        )  # not before grpcio is loaded, which may take longer than an answer
+        # Not before grpcio is loaded, which may take longer than an answer.
+        asked_at = time.monotonic()
         asking = Scope(self.answer_s)
         asked = probe.call(GET_STATUS, pb.GetStatusRequest(), asking, wait_for_ready=True)
 
