@@ -124,11 +124,11 @@ class JoinedProgram(LoopProgram):
             return super()._packed_of(store, how, bare)
         return Cells(None, np.full(how.room, EMPTY, np.int8), np.int32(store.of.size()))
 
-    def _form_of(self, given: Given) -> Callable[..., Any] | None:
-        if self._exact and self._forms and not self._has_met(given):
-            self._exact = False  # as the next run has them: they may become longer and longer
-            return None
-        return super()._form_of(given)
+    def _changes_rooms(self, given: Given) -> bool:
+        if self._exact and self._forms:
+            self._exact = False  # stacks may become longer and longer
+            return True
+        return super()._changes_rooms(given)
 
     # -- running --------------------------------------------------------------------------------------------------
 

@@ -320,20 +320,17 @@ class LoopProgram(FusedKernel):
 
     def _form_of(self, given: Given) -> Callable[..., Any] | None:
         """What is compiled for it, if that is ready."""
-        if not self._has_met(given) and self._has_other_lengths(given):
-            self._spares = True  # as the next run has them
-            return None
-        return self._form_for(_key(given), lambda: _only_likes(given))
+        key = _key(given)
+        if key not in self._forms and self._changes_rooms(given):
+            return None  # it is made for what the next run gives
+        return self._form_for(key, lambda: _only_likes(given))
 
-    def _has_met(self, given: Given) -> bool:
-        """Whether there is a form for it, or one is being made."""
-        return _key(given) in self._forms
-
-    def _has_other_lengths(self, given: Given) -> bool:
-        """Whether it seems that TensorArrays come in one length after another."""
+    def _changes_rooms(self, given: Given) -> bool:
+        """Whether the next run gives other rooms, since TensorArrays seem to come in one length after another."""
         if self._spares or self._device is not HOST or len(self._forms) < _FEW_FORMS:
             return False
-        return any(how.kind == cells.ARRAY and not how.grows for how in given.form.kept)
+        self._spares = any(how.kind == cells.ARRAY and not how.grows for how in given.form.kept)
+        return self._spares
 
     @changes
     def _has_committed(self, given: Given, after: Sequence[Any]) -> bool:
