@@ -113,6 +113,8 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("MirrorPadGrad", (f(1, 2, 3, 4, 5), i([1, 1])), {"mode": b"REFLECT"}, f(2, 9, 4)),
     ("Reverse", (T23, b(False, True)), {}, f([2, 1, 0], [5, 4, 3])),
     ("ReverseV2", (T23, i(0)), {}, f([3, 4, 5], [0, 1, 2])),
+    ("ReverseV2", (f([[1, 2], [3, 4]], [[5, 6], [7, 8]]), i(1)), {}, f([[3, 4], [1, 2]], [[7, 8], [5, 6]])),
+    ("ReverseV2", (s([b"a", b"b"], [b"c", b"d"]), i(0)), {}, s([b"c", b"d"], [b"a", b"b"])),
     ("ReverseV2", (s(b"a", b"b"), i64(-1)), {}, s(b"b", b"a")),
     ("ReverseSequence", (T23, i64(2, 3)), {"seq_dim": 1, "batch_dim": 0}, f([1, 0, 2], [5, 4, 3])),
     # slicing
