@@ -211,3 +211,32 @@ def test_words_of_steps_are_those_at_their_places_whatever_else_was_asked_for(
         wanted = reference.words(place, 2 * count).reshape(-1)
         assert words.take(count).tolist() == wanted[:count].tolist()
         assert words.take(3 * count).tolist() == wanted[count : 4 * count].tolist()
+
+
+SMALL_DRAWS = {
+    "uniform": lambda stream, size: random_streams.uniform(stream, size, np.dtype(np.float32)),
+    "uniform of 64 bits": lambda stream, size: random_streams.uniform(
+        stream, size, np.dtype(float)
+    ),
+    "normal": lambda stream, size: random_streams.normal(stream, size, np.dtype(np.float32)),
+    "integers": lambda stream, size: random_streams.uniform_int(
+        stream, size, -5, 9, np.dtype(np.int32)
+    ),
+}
+
+
+@pytest.mark.parametrize("draw", SMALL_DRAWS.values(), ids=SMALL_DRAWS)
+@pytest.mark.parametrize(
+    "sizes", [[1] * 100, [3] * 40, [0, 0, 0, 16, 16, 1, 1, 1, 17, 17, 17, 9, 9, 16]]
+)
+def test_small_draws_are_those_at_their_places_however_many_were_made_ahead(
+    sizes: list[int], draw: Any
+) -> None:
+    stream, place = Stream(5, 6), 0
+    for number, size in enumerate(sizes):
+        if number % 7 == 5:
+            stream.reserve(2)  # somebody else takes some
+            place += 2
+        wanted = draw(Stream(5, 6, first=place), size)
+        assert draw(stream, size).tolist() == wanted.tolist()
+        place += 256 * size

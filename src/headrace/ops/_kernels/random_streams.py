@@ -40,6 +40,7 @@ _OUTPUTS: Final = 8192  # that are made at once of those that draw again until a
 _AHEAD: Final = (
     32  # short runs of words that are made at once; a call of NumPy takes longer than it computes
 )
+_FEW: Final = 4  # blocks of such a run
 _CUTOFF: Final = 2.0  # standard deviations, of the truncated normal
 _SMALLEST: Final = 1e-7  # of the uniform number under the logarithm
 _MANTISSA: Final = np.uint64(0x7FFFFF)  # the bits of a word that a float32 is made of
@@ -60,6 +61,8 @@ class Stream:
         self._generator: np.random.Generator | None = None
         # Words by first block, their number, and what is made of them.
         self._ahead: dict[Any, Array] = {}
+        # First block and number of blocks of the next run, if that is like the last one.
+        self._expected: tuple[int, int] | None = None
 
     @classmethod
     def of_taken(cls, taken: Array) -> Stream:
@@ -123,6 +126,13 @@ class Stream:
             found = each[0]
         return found
 
+    def _words_again(self, first: int, count: int, numbers: int) -> Array | None:
+        """As `words`, of a run that makes so many numbers; None if it has many blocks, or is not like the last one."""
+        again = self._expected == (first, count)
+        stride = numbers * BLOCKS_PER_NUMBER
+        self._expected = first + stride, count
+        return self.words_of_steps(first, count, stride) if again and 0 < count <= _FEW else None
+
     def words_at(self, blocks: Array) -> Array:
         """uint64 [n, 4] of 32-bit numbers: these blocks."""
         return philox_words(*self._seeds, blocks)
@@ -131,6 +141,10 @@ class Stream:
         """Put numbers(words) [n, per_block] into out [size], `per_block` elements from each block."""
         first = self.reserve(out.size * BLOCKS_PER_NUMBER)
         blocks = -(-out.size // per_block)
+        words = self._words_again(first, blocks, out.size)
+        if words is not None:
+            out[:] = numbers(words).reshape(-1)[: out.size]
+            return
 
         def chunk(at: int) -> None:
             some = out[at * per_block : (at + _CHUNK) * per_block]
@@ -148,6 +162,10 @@ class Stream:
             self.reserve(size * BLOCKS_PER_NUMBER),
             aligned((-(-size // 4), 4), np.dtype(np.float32)),
         )
+        words = self._words_again(first, len(out), size)
+        if words is not None:
+            numbers(words[:, ::2].T, words[:, 1::2].T, out)
+            return out.reshape(-1)[:size]
 
         def chunk(at: int) -> None:
             some = out[at : at + _CHUNK]
