@@ -227,7 +227,7 @@ SMALL_DRAWS = {
 
 @pytest.mark.parametrize("draw", SMALL_DRAWS.values(), ids=SMALL_DRAWS)
 @pytest.mark.parametrize(
-    "sizes", [[1] * 100, [3] * 40, [0, 0, 0, 16, 16, 1, 1, 1, 17, 17, 17, 9, 9, 16]]
+    "sizes", [[1] * 100, [3] * 40, [0, 0, 0, 64, 64, 1, 1, 1, 65, 65, 65, 9, 9, 64]]
 )
 def test_small_draws_are_those_at_their_places_however_many_were_made_ahead(
     sizes: list[int], draw: Any

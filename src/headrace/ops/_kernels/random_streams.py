@@ -40,7 +40,7 @@ _OUTPUTS: Final = 8192  # that are made at once of those that draw again until a
 _AHEAD: Final = (
     32  # short runs of words that are made at once; a call of NumPy takes longer than it computes
 )
-_FEW: Final = 4  # blocks of such a run
+_FEW: Final = 16  # blocks of such a run, whose words take 16 KB for all runs
 _CUTOFF: Final = 2.0  # standard deviations, of the truncated normal
 _SMALLEST: Final = 1e-7  # of the uniform number under the logarithm
 _MANTISSA: Final = np.uint64(0x7FFFFF)  # the bits of a word that a float32 is made of
@@ -126,12 +126,18 @@ class Stream:
             found = each[0]
         return found
 
-    def _words_again(self, first: int, count: int, numbers: int) -> Array | None:
-        """As `words`, of a run that makes so many numbers; None if it has many blocks, or is not like the last one."""
+    def _made_again(
+        self, first: int, count: int, numbers: int, make: Callable[[Array], Array] | None = None
+    ) -> Array | None:
+        """As `words_of_steps`, of a run that makes so many numbers; None if it has many blocks, or is not like the
+        last one.
+        """
         again = self._expected == (first, count)
         stride = numbers * BLOCKS_PER_NUMBER
         self._expected = first + stride, count
-        return self.words_of_steps(first, count, stride) if again and 0 < count <= _FEW else None
+        if not again or not 0 < count <= _FEW:
+            return None
+        return self.words_of_steps(first, count, stride, make)
 
     def words_at(self, blocks: Array) -> Array:
         """uint64 [n, 4] of 32-bit numbers: these blocks."""
@@ -141,7 +147,7 @@ class Stream:
         """Put numbers(words) [n, per_block] into out [size], `per_block` elements from each block."""
         first = self.reserve(out.size * BLOCKS_PER_NUMBER)
         blocks = -(-out.size // per_block)
-        words = self._words_again(first, blocks, out.size)
+        words = self._made_again(first, blocks, out.size)
         if words is not None:
             out[:] = numbers(words).reshape(-1)[: out.size]
             return
@@ -162,9 +168,9 @@ class Stream:
             self.reserve(size * BLOCKS_PER_NUMBER),
             aligned((-(-size // 4), 4), np.dtype(np.float32)),
         )
-        words = self._words_again(first, len(out), size)
-        if words is not None:
-            numbers(words[:, ::2].T, words[:, 1::2].T, out)
+        made = self._made_again(first, len(out), size, _of_steps(numbers))
+        if made is not None:
+            out[:] = made.reshape(-1, 4)
             return out.reshape(-1)[:size]
 
         def chunk(at: int) -> None:
@@ -205,6 +211,18 @@ class Streams:
             for stream, was, now in taken:
                 stream._next += now - was & _WORD
         return True
+
+
+@functools.cache
+def _of_steps(numbers: Callable[[Array, Array, Array], None]) -> Callable[[Array], Array]:
+    """float32 [n, 4 * count] from the words of as many steps, see `Stream.words_of_steps` and `Stream.floats`."""
+
+    def make(words: Array) -> Array:
+        blocks, out = words.reshape(-1, 4), np.empty((words.size // 4, 4), np.float32)
+        numbers(blocks[:, ::2].T, blocks[:, 1::2].T, out)
+        return out.reshape(words.shape)
+
+    return make
 
 
 def _every(first: int, count: int, stride: int = 1) -> Array:
