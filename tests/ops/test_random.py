@@ -14,6 +14,7 @@ from headrace.base import dtypes, errors
 from headrace.ops._kernels import random_streams
 from headrace.ops._kernels.random_streams import Stream
 from headrace.ops._kernels.word_streams import Words
+from headrace.ops.random import draws
 from headrace.run.queues.philox import philox_words
 
 # Known answers of Philox 4x32-10 from the authors' Random123 distribution (kat_vectors): counter, key -> numbers.
@@ -219,6 +220,7 @@ SMALL_DRAWS = {
         stream, size, np.dtype(float)
     ),
     "normal": lambda stream, size: random_streams.normal(stream, size, np.dtype(np.float32)),
+    "doubles": lambda stream, size: random_streams.doubles_of_run(stream, size, size),
     "integers": lambda stream, size: random_streams.uniform_int(
         stream, size, -5, 9, np.dtype(np.int32)
     ),
@@ -240,3 +242,24 @@ def test_small_draws_are_those_at_their_places_however_many_were_made_ahead(
         wanted = draw(Stream(5, 6, first=place), size)
         assert draw(stream, size).tolist() == wanted.tolist()
         place += 256 * size
+
+
+@pytest.mark.parametrize("classes", [1, 2, 7])
+def test_classes_are_picked_alike_by_comparing_all_and_by_searching(
+    classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(classes)
+    logits = random.normal(size=(60, classes)) * 3
+    logits[random.random(logits.shape) < 0.1] = np.nan
+    logits[random.random(logits.shape) < 0.1] = np.inf
+    logits[:20] = np.where(np.isfinite(logits[:20]), logits[:20], -np.inf)
+    logits[:10] = 1.0
+    drawn = random.random((60, 9))
+    drawn[:, 0] = 0.0
+    compared = draws.picked(logits, drawn)
+    monkeypatch.setattr(draws, "_FEW_COMPARED", 0)
+    assert compared.tolist() == draws.picked(logits, drawn).tolist()
+    for row, found in zip(logits, compared, strict=True):
+        possible = np.flatnonzero(np.isfinite(row))
+        assert {*found.tolist()} <= ({*possible.tolist()} or {classes})
+    assert compared[:10].tolist() == np.floor(drawn[:10] * classes).tolist()

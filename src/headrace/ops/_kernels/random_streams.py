@@ -126,14 +126,11 @@ class Stream:
             found = each[0]
         return found
 
-    def _made_again(
-        self, first: int, count: int, numbers: int, make: Callable[[Array], Array] | None = None
+    def made_again(
+        self, first: int, count: int, stride: int, make: Callable[[Array], Array] | None = None
     ) -> Array | None:
-        """As `words_of_steps`, of a run that makes so many numbers; None if it has many blocks, or is not like the
-        last one.
-        """
+        """As `words_of_steps`; None if it has many blocks, or is not like the last one."""
         again = self._expected == (first, count)
-        stride = numbers * BLOCKS_PER_NUMBER
         self._expected = first + stride, count
         if not again or not 0 < count <= _FEW:
             return None
@@ -145,9 +142,9 @@ class Stream:
 
     def fill(self, out: Array, per_block: int, numbers: Callable[[Array], Array]) -> None:
         """Put numbers(words) [n, per_block] into out [size], `per_block` elements from each block."""
-        first = self.reserve(out.size * BLOCKS_PER_NUMBER)
-        blocks = -(-out.size // per_block)
-        words = self._made_again(first, blocks, out.size)
+        stride, blocks = out.size * BLOCKS_PER_NUMBER, -(-out.size // per_block)
+        first = self.reserve(stride)
+        words = self.made_again(first, blocks, stride)
         if words is not None:
             out[:] = numbers(words).reshape(-1)[: out.size]
             return
@@ -168,7 +165,7 @@ class Stream:
             self.reserve(size * BLOCKS_PER_NUMBER),
             aligned((-(-size // 4), 4), np.dtype(np.float32)),
         )
-        made = self._made_again(first, len(out), size, _of_steps(numbers))
+        made = self.made_again(first, len(out), size * BLOCKS_PER_NUMBER, _of_steps(numbers))
         if made is not None:
             out[:] = made.reshape(-1, 4)
             return out.reshape(-1)[:size]
@@ -312,6 +309,21 @@ def uniform_int(stream: Stream, size: int, low: int, high: int, dtype: np.dtype[
 def doubles(stream: Stream, first: int, size: int) -> Array:
     """[size] float64 in [0, 1), two to a block, from block `first` on."""
     return doubles_of(stream.words(first, -(-size // 2))).ravel()[:size]
+
+
+def doubles_of_run(stream: Stream, size: int, numbers: int) -> Array:
+    """As `doubles`, of a run that takes the blocks of so many numbers."""
+    if not stream.seeded:
+        return stream.numpy.random(size)
+    stride, blocks = numbers * BLOCKS_PER_NUMBER, -(-size // 2)
+    first = stream.reserve(stride)
+    made = stream.made_again(first, blocks, stride, _doubles_of_steps)
+    return doubles(stream, first, size) if made is None else made[:size]
+
+
+def _doubles_of_steps(words: Array) -> Array:
+    """See `Stream.words_of_steps`."""
+    return doubles_of(words.reshape(-1, 4)).reshape(len(words), -1)
 
 
 def doubles_of(words: Array) -> Array:

@@ -53,6 +53,8 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 _SEEDS = "seed: int = 0; seed2: int = 0"
 _FLOATS = "{half, bfloat16, float, double}"
+_FEW_COMPARED = 1 << 16
+"""Comparisons of all numbers with all classes, up to which those take less time than a search for each row."""
 
 
 def stream_of(ctx: KernelContext, seed: int, seed2: int) -> Stream:
@@ -199,7 +201,11 @@ def _order(ctx: KernelContext, value: Any, *, seed: int, seed2: int) -> Array:
     if not stream.seeded:
         return stream.numpy.permutation(rows)
     blocks = (rows + 2) // 4  # as many as hold rows - 1 numbers
-    words = stream.words(stream.reserve(blocks), blocks).ravel()[: rows - 1]
+    first = stream.reserve(blocks)
+    words = stream.made_again(first, blocks, blocks)
+    if words is None:
+        words = stream.words(first, blocks)
+    words = words.ravel()[: rows - 1]
     order = list(range(rows))
     for at, step in enumerate((words % np.arange(rows, 1, -1, dtype=np.uint64)).tolist()):
         order[at], order[at + step] = order[at + step], order[at]
@@ -245,10 +251,8 @@ def multinomial_op(
     out = np.empty((batch, samples), output_dtype.np)
     if out.size:
         stream = stream_of(ctx, seed, seed2) if taken is None else Stream.of_taken(taken)
-        first = stream.reserve(_numbers_of(batch, samples) * 256)
-        drawn = random_streams.doubles(stream, first, out.size).reshape(out.shape)
-        for row, values, picks in zip(logits.astype(np.float64), drawn, out, strict=True):
-            picks[:] = picked(row, values)
+        drawn = random_streams.doubles_of_run(stream, out.size, _numbers_of(batch, samples))
+        out[:] = picked(logits.astype(np.float64), drawn.reshape(out.shape))
     return out
 
 
@@ -281,13 +285,23 @@ def _classes_wanted(logits: Any, num_samples: Any) -> tuple[int, int]:
 
 
 def picked(logits: Array, drawn: Array) -> Array:
-    """The class of each number drawn from [0, 1); those with infinite or NaN logits are never it."""
+    """int [batch, samples]: for each number drawn from [0, 1) [batch, samples] the class by its row of logits [batch,
+    classes], float64; those with infinite or NaN logits are never it.
+    """
     finite = np.isfinite(logits)
-    top = np.max(logits[finite], initial=-np.inf)
-    weights = np.where(finite, np.exp(np.where(finite, logits - top, 0.0)), 0.0)
-    totals = np.cumsum(weights)
-    picked: Array = np.searchsorted(totals, drawn * totals[-1], side="right")
-    return picked
+    if finite.all():
+        weights = np.exp(logits - logits.max(1, keepdims=True))
+    else:
+        top = np.max(logits, 1, keepdims=True, initial=-np.inf, where=finite)
+        below = np.subtract(logits, top, out=np.zeros_like(logits), where=finite)
+        weights = np.where(finite, np.exp(below), 0.0)
+    totals = np.cumsum(weights, 1)
+    wanted = drawn * totals[:, -1:]
+    if wanted.size * logits.shape[1] <= _FEW_COMPARED:
+        found: Array = np.count_nonzero(totals[:, None, :] <= wanted[:, :, None], 2)
+        return found
+    pairs = zip(totals, wanted, strict=True)
+    return np.stack([np.searchsorted(row, each, "right") for row, each in pairs])
 
 
 _WHOLE = "{half, float, double, int32, int64}"

@@ -342,8 +342,7 @@ def stateless_multinomial_op(
     out = np.empty((batch, samples), output_dtype.np)
     if out.size:
         drawn = random_streams.doubles(stream, 0, out.size).reshape(out.shape)
-        for row, values, picks in zip(logits.astype(np.float64), drawn, out, strict=True):
-            picks[:] = picked(row, values)
+        out[:] = picked(logits.astype(np.float64), drawn)
     return out
 
 
