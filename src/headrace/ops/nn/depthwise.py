@@ -18,6 +18,7 @@ from headrace.base.traits import NEVER_FAILS, SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.ops._kernels.convolving import check_ranks
+from headrace.ops._kernels.depthwise_lines import has_short_weights, sums_of_products
 from headrace.ops._kernels.narrow import single
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import (
@@ -88,7 +89,16 @@ def depthwise(
     where = _prepared(
         given.shape, filters.shape, strides, padding, data_format, dilations, explicit
     )
-    out = np.zeros((len(x), *where.out, *filters.shape[-2:]), weights.dtype)
+    if has_short_weights(where, weights):
+        out = sums_of_products(given, weights, where)
+    else:
+        out = _place_by_place(given, weights, where)
+    flat = out.reshape(*out.shape[:-2], math.prod(out.shape[-2:])).astype(x.dtype, copy=False)
+    return from_last(flat, data_format)
+
+
+def _place_by_place(given: Array, weights: Array, where: Geometry) -> Array:
+    out = np.zeros((len(given), *where.out, *weights.shape[-2:]), weights.dtype)
 
     def part(images: slice) -> None:
         padded, total = where.padded(given[images]), out[images]
@@ -97,9 +107,8 @@ def depthwise(
             np.multiply(padded[view][..., None], weights[at], out=product)
             total += product
 
-    parallel_for(part, _images(len(x)))
-    flat = out.reshape(*out.shape[:-2], math.prod(out.shape[-2:])).astype(x.dtype, copy=False)
-    return from_last(flat, data_format)
+    parallel_for(part, _images(len(given)))
+    return out
 
 
 @op(
@@ -173,6 +182,11 @@ def depthwise_backprop_input_op(
         like.shape, filters.shape, strides, padding, data_format, dilations, explicit_paddings
     )
     dy = _split(dout, filters.shape, where, data_format)
+    back = where.reversed() if filters.shape[-1] == 1 else None
+    if back is not None and has_short_weights(back, weights):
+        turned = weights[::-1, ::-1]
+        dx = sums_of_products(dy[..., 0], turned, back, backwards=True)[..., 0]
+        return from_last(dx.astype(dout.dtype, copy=False), data_format)
     dx = np.empty(like.shape, weights.dtype)
 
     def part(images: slice) -> None:

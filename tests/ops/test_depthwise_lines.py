@@ -1,0 +1,56 @@
+"""Depthwise convolutions by lines are those place by place, to the bit."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headrace.ops._kernels import depthwise_lines
+from headrace.ops.nn import depthwise
+
+CASES = [
+    (images, channels, each, window, stride, dilation, padding)
+    for images, channels, each, window, (stride, dilation), padding in itertools.product(
+        (0, 1, 3), (1, 3), (1, 2), (1, 3), ((1, 1), (2, 1), (3, 1), (1, 2)), (b"VALID", b"SAME")
+    )
+]
+
+
+@pytest.fixture(params=["a thread", "threads", "many parts"])
+def sharing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param != "a thread":
+        monkeypatch.setattr(depthwise_lines, "_SHARED", 1)
+    if request.param == "many parts":
+        monkeypatch.setattr(depthwise_lines, "_TOGETHER", 20)
+
+
+def results(case: tuple[Any, ...]) -> list[bytes]:
+    images, channels, each, window, stride, dilation, padding = case
+    random = np.random.default_rng(1)
+    x = random.normal(size=(images, 7, 6, channels)).astype(np.float32)
+    filters = random.normal(size=(window, 2, channels, each)).astype(np.float32)
+    attrs: dict[str, Any] = {
+        "strides": [1, stride, stride, 1],
+        "padding": padding,
+        "explicit_paddings": [],
+        "data_format": b"NHWC",
+        "dilations": [1, dilation, dilation, 1],
+    }
+    y = depthwise.depthwise_conv2d_op.kernel(np, x, filters, **attrs)
+    dy = random.normal(size=y.shape).astype(np.float32)
+    sizes = np.array(x.shape, np.int32)
+    dx = depthwise.depthwise_backprop_input_op.kernel(np, sizes, filters, dy, **attrs)
+    return [str(y.shape).encode(), y.tobytes(), str(dx.shape).encode(), (dx + 0).tobytes()]
+
+
+@pytest.mark.usefixtures("sharing")
+def test_lines_give_what_places_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_lines = [results(case) for case in CASES]
+    monkeypatch.setattr(depthwise_lines, "_MOST_WEIGHTS", -1)
+    by_places = [results(case) for case in CASES]
+    assert len({each[1] for each in by_places}) > len(CASES) // 2
+    for case, ours, wanted in zip(CASES, by_lines, by_places, strict=True):
+        assert ours == wanted, case
