@@ -12,6 +12,7 @@ from headrace.base import dtypes, errors
 from headrace.base.shapes import TensorShape
 from headrace.base.traits import ALIASES, KEEPS_REFS
 from headrace.graph.registry import OPS
+from headrace.ops.array import unique
 from tests.ops.places import ops_of
 
 F = np.float32
@@ -463,3 +464,22 @@ def test_every_op_of_these_families_has_a_case() -> None:
     )
     assert ours - {case[0] for case in CASES} == WITH_STATE
     assert len(ours) > 100
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize("most", [3, 40, 200])
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_the_few_largest_are_those_of_sorted_rows(k: int, most: int, dtype: str) -> None:
+    random, kind = np.random.default_rng(most), dtypes.as_dtype(dtype).np
+    rows = (random.random((200, 3, 40)) * most).astype(kind)
+    if dtypes.as_dtype(dtype).is_floating:
+        rows[:10, 0, 7] = rows[:10, 0, 9] = np.nan
+        rows[10:20, 1] = np.where(rows[10:20, 1] < 20, -np.inf, rows[10:20, 1])
+    ways = []
+    for each in rows:
+        values, places = run("TopKV2", (each, np.int32(k)), INDEX)
+        order = np.argsort(each[..., ::-1], axis=-1, kind="stable")[..., ::-1][..., :k]
+        assert places.tolist() == (39 - order).tolist()
+        assert values.tobytes() == np.take_along_axis(each, places, -1).tobytes()
+        ways.append(unique._few_places(each, k) is not None)
+    assert any(ways) or most == 3 or dtype in ("bfloat16", "uint8")

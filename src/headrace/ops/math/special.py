@@ -21,6 +21,7 @@ from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import Gradient, OpSpec, op
 from headrace.graph.shape_fns import broadcast, unchanged
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.error_function import erf_of_singles
 from headrace.ops.array.constants import constant
 from headrace.ops.array.shapes import shape
 from headrace.ops.math.arithmetic import add_v2, mul, neg, truediv
@@ -87,14 +88,24 @@ def _gaussian(factor: float) -> Gradient:
 
 
 _SLOPE_AT_0 = 2 / math.sqrt(math.pi)
+_doubles = _each(math.erf)
 
-erf = _special(
+
+@op(
     "Erf",
-    "The error function.",
-    _each(math.erf),
-    _gaussian(_SLOPE_AT_0),
+    inputs="x: T",
+    outputs="y: T",
+    attrs=type_attr(FLOATS),
+    shape=unchanged,
     traits={PER_RECORD, OF_SPARSE, OF_RAGGED},
 )
+def erf(xp: Any, x: Any) -> Any:
+    """The error function."""
+    x = np.asarray(x)
+    return _doubles(x) if x.dtype == np.float64 else erf_of_singles(x).astype(x.dtype, copy=False)
+
+
+erf.gradient(_gaussian(_SLOPE_AT_0))
 erfc = _special(
     "Erfc", "1 - erf(x).", _each(math.erfc), _gaussian(-_SLOPE_AT_0), traits={OF_RAGGED}
 )
