@@ -22,7 +22,7 @@ CASES = [
 @pytest.fixture(params=["a thread", "threads", "many parts"])
 def sharing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param != "a thread":
-        monkeypatch.setattr(depthwise_lines, "_SHARED", 1)
+        monkeypatch.setattr(depthwise_lines, "SHARED", 1)
     if request.param == "many parts":
         monkeypatch.setattr(depthwise_lines, "_TOGETHER", 20)
 

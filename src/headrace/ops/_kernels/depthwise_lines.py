@@ -20,7 +20,7 @@ from headrace.run.exec.worker_pool import parallel_for
 __all__: list[str] = []
 
 _TOGETHER: Final = 1 << 15  # elements: they and their products stay in a processor's cache
-_SHARED: Final = 1 << 17
+SHARED: Final = 1 << 17
 """Elements of an image from which threads share the work; with fewer at a time they wait for the interpreter."""
 _MOST_WEIGHTS: Final = 1 << 19  # elements, of weights that are repeated
 _PRODUCT: Final = 0  # slot of scratch memory
@@ -46,8 +46,8 @@ def sums_of_products(
         if each > 1:
             weights = np.tile(weights, (1, 1, columns))
         places = [*itertools.product(*map(range, where.window))]
-        is_shared = out[0].size >= _SHARED
-        some = max((_SHARED if is_shared else _TOGETHER) // (columns * each), 1)
+        is_shared = out[0].size >= SHARED
+        some = max((SHARED if is_shared else _TOGETHER) // (columns * each), 1)
         parts = [slice(at, min(at + some, lines)) for at in range(0, lines, some)]
         convolution = _Convolution(weights, places[::-1] if backwards else places, where)
 

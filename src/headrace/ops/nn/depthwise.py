@@ -18,7 +18,7 @@ from headrace.base.traits import NEVER_FAILS, SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.ops._kernels.convolving import check_ranks
-from headrace.ops._kernels.depthwise_lines import has_short_weights, sums_of_products
+from headrace.ops._kernels.depthwise_lines import SHARED, has_short_weights, sums_of_products
 from headrace.ops._kernels.narrow import single
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import (
@@ -240,7 +240,11 @@ def depthwise_backprop_filter_op(
         for at, view in where.positions():
             sums[number][at] = np.einsum("nhwc,nhwcm->cm", padded[view], part)
 
-    parallel_for(share, range(len(shares)))
+    if math.prod(dy.shape[1:]) >= SHARED:
+        parallel_for(share, range(len(shares)))
+    else:
+        for number in range(len(shares)):
+            share(number)
     return sums.sum(axis=0).astype(dout.dtype, copy=False)
 
 
