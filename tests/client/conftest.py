@@ -8,10 +8,12 @@ import pytest
 
 import headrace as tf
 from tests.serve.conftest import (  # noqa: F401  (fixtures)
+    a_task_that_is_slow_is_not_frozen,
     background,
     blocked,
     plans_are_checked,
     tasks_have_time_to_say_what_they_have,
+    time_to_close,
 )
 from tests.serve.ways import ways  # noqa: F401  (a fixture)
 from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)

@@ -19,9 +19,11 @@ from headrace.base import errors
 from headrace.client import direct
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
+from headrace.serve import server as server_module
 from headrace.serve.connect.cluster_view import ClusterView
 from headrace.serve.connect.transports import direct_steps
 from headrace.serve.lane import transport as lane_transport
+from headrace.serve.lane.served import ServedConnection
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.step_channel import takes_caller
@@ -32,6 +34,7 @@ from tests.serve.conftest import TRANSPORTS, Background, Blocked
 from tests.serve.raw_lane import shell_of
 from tests.serve.ways import WITHIN_S, Ways
 from tests.support.ctrl_c import ctrl_c_when
+from tests.support.until import until
 from tests.waiting_steps import WaitingSteps
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -488,6 +491,7 @@ def test_a_step_that_may_have_run_is_not_run_again(
 # -- how they end -----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("time_to_close")
 def test_a_closed_session_ends_its_step(
     cluster: Cluster, ways: Ways, program: Program, blocked: Blocked, background: Start
 ) -> None:
@@ -587,6 +591,35 @@ def test_a_task_that_is_stopped_gives_a_step_grace(
         stopping.join()
         with pytest.raises(errors.UnavailableError):
             session.run(program.variable)
+
+
+def test_the_reply_of_a_step_that_has_ended_within_the_grace_is_sent(
+    cluster: Cluster, ways: Ways, program: Program, blocked: Blocked, background: Start,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """However late, as on a busy machine: the connection is not cut before that."""
+    monkeypatch.setattr(server_module, "_LAST_WORDS_S", 0.0)
+    send, cut = ServedConnection._send, threading.Event()
+
+    def late(connection: ServedConnection, *args: Any) -> bool:
+        if late_now:
+            until(lambda: connection._finishing)
+            cut.wait(0.1)  # in which it would be
+        return send(connection, *args)
+
+    late_now: list[bool] = []
+    with program.open(cluster, ways) as session:
+        step = background(lambda: ways.of(session, program.take))
+        blocked.wait()
+        ps = cluster.servers["ps:0"]
+        (queue,) = [each for each in ps.worker.runtime.resources.all() if each.name == "queue"]
+        monkeypatch.setattr(ServedConnection, "_send", late)
+        monkeypatch.setattr(ServedConnection, "cut", lambda connection: cut.set())
+        late_now.append(True)
+        queue.enqueue([np.float32(3.0)])  # type: ignore[attr-defined]
+        ps.stop(WITHIN_S)
+        assert step.value() == 3.0
+        assert not cut.is_set()
 
 
 CLIENT = """

@@ -250,6 +250,7 @@ def test_ctrl_c_ends_all_parts_and_the_session_goes_on(
         assert ways.of(session, program.take) == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.usefixtures("time_to_close")
 def test_a_closed_session_ends_its_step(
     cluster: Cluster, ways: Ways, program: Program, blocked: Blocked, background: Start
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
+from headrace.client import remote, remote_session
 from headrace.plan import check
 from headrace.run.pending import Pending
 from headrace.run.queues.queue import Queue
@@ -43,6 +44,14 @@ def tasks_have_time_to_say_what_they_have(monkeypatch: pytest.MonkeyPatch) -> No
     """The machine may be busy."""
     monkeypatch.setattr(LIMITS, "task_answers_within_s", 60.0)
     monkeypatch.setattr(LIMITS, "inspect_within_s", 60.0)
+
+
+@pytest.fixture
+def time_to_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who closes a session waits until it is closed, however busy the machine is."""
+    monkeypatch.setattr(LIMITS, "close_within_s", 60.0)
+    for each in (remote, remote_session):
+        monkeypatch.setattr(each, "CLOSE_WITHIN_S", 60.0)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve.grpc import server as grpc_server
 from headrace.serve.lane.socket import LaneSocket
@@ -212,6 +213,22 @@ def test_what_was_given_up_is_told_until_it_was_heard(monkeypatch: pytest.Monkey
     ours.heard(ours.request())
     assert not ours.any
     assert ours.times == 3
+
+
+def test_what_is_given_up_as_the_last_is_heard_is_told() -> None:
+    """By another thread, which comes in the way of the one that finds nothing left."""
+    ours = CancelledCalls()
+
+    class Meanwhile(dict[str, None]):
+        def __bool__(self) -> bool:
+            found = len(self) > 0
+            ours.add(calls=[7])
+            return found
+
+    ours._sessions = Meanwhile()
+    ours.heard(pb.GiveUpRequest())
+    assert ours.any
+    assert list(ours.request().call) == [7]
 
 
 def test_sessions_share_a_list_of_what_was_given_up_of_a_server(

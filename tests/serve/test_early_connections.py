@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
+from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
+from headrace.serve.connect import local_servers, peers
 from headrace.serve.connect.liveness import OutstandingRpcs
+from headrace.serve.connect.peers import Peers
 from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.lane import connect
 from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.transport import TRANSPORT as LANE
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
-from headrace.serve.rpc.transport import Unreachable
+from headrace.serve.rpc.transport import Destination, Unreachable
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.raw_lane import lane_of
 
 SOON = 30.0
+A_MOMENT_S = 0.1  # for a thread that need not get on
 
 
 @pytest.fixture
@@ -116,3 +123,58 @@ def test_a_peer_that_was_closed_begins_none_that_stays(cluster: Cluster) -> None
     peer.close()
     peer._learn(asked)
     assert peer._fast is None
+
+
+class Meanwhile:
+    """The transport of the lane; while it connects for the first time, another thread may do `also`."""
+
+    def __init__(self, also: Callable[[], object]) -> None:
+        self.made: list[LanePeer] = []
+        self.other = threading.Thread(target=also)
+
+    def connect(self, to: Destination) -> LanePeer:
+        self.made.append(LANE.connect(to))
+        if len(self.made) == 1:
+            self.other.start()
+            self.other.join(A_MOMENT_S)
+        return self.made[-1]
+
+
+@pytest.mark.parametrize("change", [0, 1], ids=["the same start", "another start"])
+def test_threads_that_learn_of_the_lane_at_once_leave_no_connection(
+    cluster: Cluster, change: int
+) -> None:
+    """Two tasks that are answered at the same time, say."""
+    offer, again = lane_of(cluster), pb.LaneAddress()
+    again.CopyFrom(offer)
+    again.server += change
+    with closing(RoutedPeer(cluster.address("ps:0"), "ps:0")) as peer:
+        meanwhile: Any = Meanwhile(lambda: peer._lead_to(again))
+        peer._beside = meanwhile
+        peer._lead_to(offer)
+        meanwhile.other.join(SOON)
+        assert [each for each in meanwhile.made if not each._closed] == [peer._fast]
+    assert all(each._closed for each in meanwhile.made)
+
+
+def test_a_task_that_has_ended_leaves_no_connection_to_whom_it_is_just_asking_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections are closed while another thread makes one more."""
+    task = "/job:ps/replica:0/task:0"
+    monkeypatch.setattr(local_servers, "find", lambda address: None)
+    pool = GrowingPool("test")
+    mine = Peers({task: cluster.address("ps:0")}, "/job:worker/replica:0/task:0", None, pool)
+    connect_to = peers.connect
+
+    def closing_meanwhile(*args: Any) -> Any:
+        mine.close()
+        return connect_to(*args)
+
+    monkeypatch.setattr(peers, "connect", closing_meanwhile)
+    peer = mine.get(task)
+    pool.shutdown()
+    assert isinstance(peer, RoutedPeer)
+    assert peer._nearby is None
+    with pytest.raises(errors.OpError):
+        peer.call_now(methods.GET_STATUS, pb.GetStatusRequest(), Scope(SOON))

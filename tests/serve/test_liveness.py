@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -305,3 +306,25 @@ def test_a_peer_that_owes_nothing_is_not_asked() -> None:
     assert rpcs.check() is None
     assert not peer.asked
     rpcs.close()
+
+
+def test_a_call_that_begins_as_it_is_seen_that_there_is_none_is_looked_after() -> None:
+    """By who looks, or by the thread that begins it, which does so only if it finds that nobody looks."""
+    nobody_looks: list[bool] = []
+
+    class Calls(dict[object, Any]):
+        def __bool__(self) -> bool:
+            found = len(self) > 0
+            self["new"] = time.monotonic(), lambda error: None  # another thread's
+            nobody_looks.append(not rpcs.observed)
+            return found
+
+        def copy(self) -> dict[object, Any]:
+            return dict(self)
+
+    rpcs = OutstandingRpcs("it", lambda answer_s: Silent())  # type: ignore[arg-type,return-value]
+    rpcs.observed = True
+    rpcs.calls = Calls()
+    with closing(rpcs):
+        looks_again = rpcs.check() is not None
+        assert looks_again or nobody_looks == [True]

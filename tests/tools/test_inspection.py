@@ -286,6 +286,18 @@ def test_the_live_view_begins_with_what_matters(width: int, height: int) -> None
 # -- iterators ------------------------------------------------------------------------------------
 
 
+def inspected(target: str) -> Any:
+    code, out, err = run("inspect", target, "--json", "--interval", "0")
+    assert (code, err) == (ExitCode.OK, "")
+    return json.loads(out)
+
+
+def stages_of(found: Any) -> list[tuple[Any, ...]]:
+    """Of the one iterator there is, on the first task."""
+    (shown,) = found["tasks"][0]["others"]
+    return [tuple(each.values()) for each in shown["stages"]]
+
+
 def test_each_stage_of_a_dataset_is_shown_and_what_its_consumer_waits_for(
     cluster: Cluster,
     waiting_steps: WaitingSteps,  # noqa: F811
@@ -301,15 +313,15 @@ def test_each_stage_of_a_dataset_is_shown_and_what_its_consumer_waits_for(
         step = pool.submit(session.run, element)
         waiting_steps.until("batch")
         waiting_steps.until("take")
-        code, out, err = run("inspect", cluster.target("worker:0"), "--json", "--interval", "0")
-        assert (code, err) == (ExitCode.OK, "")
-        found = json.loads(out)
+        found = inspected(cluster.target("worker:0"))
+        while stages_of(found)[2] != ("ParallelMap", 2, 2, 0):  # the second call is just beginning
+            found = inspected(cluster.target("worker:0"))
         code, out, _ = run("inspect", cluster.target("ps:0"), "--interval", "0")
         assert code == ExitCode.OK
         session.run(put)
         step.result(60)
     (shown,) = found["tasks"][0]["others"]
-    assert [tuple(each.values()) for each in shown["stages"]] == [
+    assert stages_of(found) == [
         ("Prefetch", 0, 3, 0),
         ("Batch", 0, 2, 0),
         ("ParallelMap", 2, 2, 0),

@@ -6,12 +6,15 @@ import os
 import signal
 import socket
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import pytest
 
 from headrace.tools.commands import CommandError
-from headrace.tools.demo import cluster
+from headrace.tools.demo import cluster, run
 from headrace.tools.demo.cluster import (
     ChildFailed,
     Event,
@@ -24,6 +27,7 @@ from headrace.tools.demo.cluster import (
     free_ports,
     start_cluster,
 )
+from tests.support.until import until
 
 CHILDREN = {
     "talks": "print('one'); print('two')",
@@ -89,6 +93,41 @@ def test_only_the_last_lines_are_quoted() -> None:
     assert list(child.tail) == [f"line {i}" for i in range(85, 100)]
 
 
+class Late:
+    """Events of which the end of one child comes when they have been asked for in vain."""
+
+    def __init__(self, events: SimpleQueue[Event], child: str) -> None:
+        self._events, self._child = events, child
+        self._in_vain = threading.Event()
+
+    def put(self, event: Event) -> None:
+        if isinstance(event, Exited) and event.process.name == self._child:
+            assert self._in_vain.wait(60)
+        self._events.put(event)
+
+    def get(self, timeout: float) -> Event:
+        try:
+            return self._events.get(timeout=timeout)
+        except Empty:
+            self._in_vain.set()
+            raise
+
+
+def test_a_server_that_has_ended_explains_the_rest_however_late_that_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "EXPLAINED_WITHIN_S", 0.0)
+    with Processes() as processes:
+        processes.events = Late(processes.events, "ps 0")  # type: ignore[assignment]
+        server = processes.start("ps 0", "fails")
+        trainer = processes.start("trainer 1", "fails")
+        exited = event(processes)
+        assert exited == Exited(trainer, 3)
+        until(server.is_over)
+        error = run._explain(processes, {server}, exited)  # type: ignore[arg-type]
+    assert str(error).startswith(f"ps 0 (pid {server.pid}) ended with exit code 3")
+
+
 @pytest.mark.parametrize("module", ["waits", "stubborn"])
 def test_leaving_the_block_ends_every_child(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "GRACE_S", -0.9)  # 0.1 s in all
@@ -133,11 +172,17 @@ def test_an_exit_is_told_in_words(code: int, said: str) -> None:
 
 
 def test_free_ports_are_free_and_different() -> None:
-    ports = free_ports(5)
-    assert len(set(ports)) == 5
-    for port in ports:
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", port))
+    def all_free() -> bool:
+        ports = free_ports(5)
+        assert len(set(ports)) == 5
+        with suppress(OSError):  # another program may have taken one just now
+            for port in ports:
+                with socket.socket() as s:
+                    s.bind(("127.0.0.1", port))
+            return True
+        return False
+
+    until(all_free)
 
 
 def fake_server(tmp_path: Path, source: str) -> None:

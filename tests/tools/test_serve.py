@@ -19,7 +19,10 @@ from headrace.run.thread_group import ThreadGroup
 from headrace.tools.lifeline import Lifeline
 from headrace.tools.serve import allow_many_connections
 from tests.ports import own_ports
+from tests.serve.clusters import processes
 from tests.serve.http.asking import ask
+
+WITHIN_S = 100.0
 
 
 def served(address: str, *more: str, fd: int | None = None) -> Any:
@@ -96,7 +99,7 @@ def test_a_signal_stops_it_and_frees_the_port(
     with served(address) as process:
         ready(process)
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=WITHIN_S)
         assert (process.returncode, err) == (code, "")
         assert refused(address)
 
@@ -123,9 +126,24 @@ def test_a_signal_stops_it_while_a_step_is_blocked(address: str) -> None:
                 group.start(blocked, session, step)
                 assert session.run(has_begun) == 1
                 process.terminate()
-                process.communicate(timeout=60)
+                process.communicate(timeout=WITHIN_S)
         assert process.returncode == 0
     assert len(failures) == 1
+
+
+def test_a_stop_beside_a_task_that_says_nothing_is_a_good_end() -> None:
+    """The task cannot be told to forget the session, which takes some time to find out."""
+    with (
+        processes({"ps": 1, "worker": 1}) as cluster,
+        tf.Graph().as_default(),
+        tf.device("/job:ps/task:0"),
+        tf.Session(cluster.target("worker:0")) as session,
+    ):
+        session.run(tf.Variable(1.0).initializer)
+        cluster.freeze("ps:0")
+        worker = cluster.processes["worker:0"]
+        worker.terminate()
+        assert worker.wait(WITHIN_S) == 0
 
 
 def test_a_cut_lifeline_stops_it(address: str) -> None:
@@ -134,7 +152,7 @@ def test_a_cut_lifeline_stops_it(address: str) -> None:
         with served(address, "--watch-fd", str(fd), "--grace", "0.2", fd=fd) as process:
             ready(process)
             lifeline.close()
-            process.communicate(timeout=60)
+            process.communicate(timeout=WITHIN_S)
             assert process.returncode == 0
             assert refused(address)
 
@@ -143,7 +161,7 @@ def test_a_port_that_is_taken_has_an_exit_code_of_its_own() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         with served(address) as process:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=WITHIN_S)
     assert (process.returncode, out) == (75, "")
     assert f"headrace serve: cannot serve at {address}: " in err
 
@@ -156,11 +174,11 @@ def test_it_serves_metrics_and_the_page_until_a_signal(address: str) -> None:
         (task,) = json.loads(ask(f"{page}state.json").text)["tasks"]
         assert (task["name"], task["state"]) == ("local:0", "up")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(WITHIN_S) == 0
 
 
 def test_a_page_that_cannot_be_served_ends_it(address: str) -> None:
     with served(address, "--dashboard", "0.0.0.0:0") as process:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 1
     assert "the page does not listen on 0.0.0.0" in err

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _SWITCH_INTERVAL_S = 0.0002  # so that a request does not wait for long while Python code runs
 _LAST_WORDS_S = 0.5  # for calls that were told to end to say so to their callers
+_REPLIES_S = 5.0  # of the grace, for replies of steps that have ended within it
 _CLOSE_WITHIN_S = 2.0  # for other tasks to forget the sessions of this one
 
 
@@ -233,9 +234,9 @@ class Server:
         """End everything; `ended` is what those get who still ask for something."""
         listeners, self._listeners = self._listeners, []
         local_servers.remove(self._address, self)
+        draining = Scope(grace or 0.0)
         if grace:
             self.worker.stopping = ended.message
-            draining = Scope(grace)
             with contextlib.suppress(errors.DeadlineExceededError):
                 self.master.drain(ended, draining)
             with contextlib.suppress(errors.DeadlineExceededError):
@@ -246,7 +247,7 @@ class Server:
         self.worker.close(ended)
         self.worker.lane = None  # whoever asks is not sent there any more
         for each in listeners:
-            each.stop(_LAST_WORDS_S)
+            each.stop(max(_LAST_WORDS_S, min(draining.remaining() or 0.0, _REPLIES_S)))
         self._pool.shutdown()
         self._stopped.set()
 

@@ -28,7 +28,7 @@ from headrace.tools.lifeline import watch
 from headrace.tools.settings import add_settings, settle
 
 READY = "serving "
-EXTRA_S = 2.0  # beyond the grace, before the process ends itself
+EXTRA_S = 10.0  # beyond the grace, before the process ends itself: more than a stop takes beside silent tasks
 
 
 def parse_cluster(text: str) -> dict[str, list[str]]:

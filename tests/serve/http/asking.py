@@ -28,9 +28,9 @@ def ask(
     host, port = parts.hostname or "", parts.port
     connection: http.client.HTTPConnection
     if tls is not None:
-        connection = http.client.HTTPSConnection(host, port, timeout=30, context=tls)
+        connection = http.client.HTTPSConnection(host, port, timeout=60, context=tls)
     else:
-        connection = http.client.HTTPConnection(host, port, timeout=30)
+        connection = http.client.HTTPConnection(host, port, timeout=60)
     try:
         path = parts.path + (f"?{parts.query}" if parts.query else "")
         connection.request(method, path, headers=dict(headers or {}))

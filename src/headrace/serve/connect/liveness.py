@@ -121,6 +121,7 @@ class OutstandingRpcs:
         calls = self.calls.copy()
         if not calls:
             with self._lock:
+                self.observed = False  # first, so that who begins a call now sees it, or is seen
                 observed = self.observed = bool(self.calls) or self._closed
                 probe, self._probe = self._probe, None
             if probe is not None:

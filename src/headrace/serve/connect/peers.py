@@ -153,6 +153,7 @@ class Peers:
         self.pool = pool
         self._starts: dict[str, int] = {}
         self.restarts_seen = 0  # of other tasks
+        self._closed = False
 
     @property
     def addresses(self) -> Mapping[str, str]:
@@ -189,7 +190,7 @@ class Peers:
             )
         made = connect(address, "worker", self.pool, task, self.trusting)
         peer = self._peers.setdefault(task, made)
-        if peer is not made:
+        if peer is not made or self._closed:  # meanwhile
             made.close()
         return peer
 
@@ -208,7 +209,8 @@ class Peers:
             self.restarts_seen += 1
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and those that somebody is just about to make."""
+        self._closed = True
         for peer in list(self._peers.values()):
             peer.close()
 

@@ -210,7 +210,7 @@ class RoutedPeer:
         return self._fast
 
     def _lead_to(self, offer: pb.LaneAddress, nearby: Nearby | None = None) -> None:
-        """Take that way from now on."""
+        """Take that way from now on, if another thread has not just done so."""
         assert self._beside is not None
         to = Destination(
             self._address,
@@ -223,9 +223,14 @@ class RoutedPeer:
             nearby=nearby,
             traffic=self.traffic,
         )
-        earlier, self._fast_to, self._fast = self._fast, offer.server, self._beside.connect(to)
-        if earlier is not None:
-            earlier.close()
+        with self._lock:
+            unwanted: Channel | Nearby | None = self._fast
+            if unwanted is not None and self._fast_to == offer.server:
+                unwanted = nearby
+            else:
+                self._fast_to, self._fast = offer.server, self._beside.connect(to)
+        if unwanted is not None:
+            unwanted.close()
         if self._closed:  # meanwhile
             self._leave_fast()
 
@@ -268,7 +273,8 @@ class RoutedPeer:
             self._asked = False
 
     def _leave_fast(self) -> None:
-        fast, self._fast = self._fast, None
+        with self._lock:
+            fast, self._fast = self._fast, None
         if fast is not None:
             fast.close()
 
@@ -295,9 +301,10 @@ class RoutedPeer:
 
     def _drop(self, fast: Channel) -> bool:
         """Use it no longer; false if that was so already."""
-        if self._fast is not fast:
-            return False
-        self._fast = None
+        with self._lock:
+            if self._fast is not fast:
+                return False
+            self._fast = None
         fast.close()
         return True
 

@@ -72,8 +72,9 @@ class CancelledCalls:
             self._steps.pop(step, None)
         for session in told.session:
             self._sessions.pop(session, None)
-        self.any = False
-        self.any = bool(self._calls or self._steps or self._sessions)
+        self.any = False  # first, and nothing but True afterwards: another thread may be adding
+        if self._calls or self._steps or self._sessions:
+            self.any = True
 
 
 def _remember(known: dict[T, None], more: Iterable[T]) -> None:

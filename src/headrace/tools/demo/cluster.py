@@ -76,6 +76,14 @@ class Process:
         """The process id; taken again by the system once the process has ended."""
         return self.popen.pid
 
+    def is_over(self) -> bool:
+        """Whether it has ended, though that may be no event yet."""
+        try:
+            how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self.pid, how) is not None
+        except ChildProcessError:  # somebody has waited for it
+            return True
+
 
 class ChildFailed(CommandError):
     """A child ended that should not have, or not so; the text names it and quotes its stderr."""

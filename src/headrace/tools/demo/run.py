@@ -296,6 +296,8 @@ def _explain(processes: Processes, servers: set[Process], first: Exited | Troubl
     chosen = first
     while isinstance(chosen, Trouble) or chosen.process not in servers:
         event = processes.next_event(deadline - time.monotonic())
+        if event is None and any(each.is_over() for each in servers):
+            event = processes.next_event(SILENCE_S)
         if event is None:
             break
         if isinstance(event, Exited) and (
