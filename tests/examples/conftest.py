@@ -14,7 +14,7 @@ import pytest
 from tests.serve.clusters import in_process
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-WITHIN_S = 60.0
+WITHIN_S = 100.0
 
 Start = Callable[..., subprocess.Popen[str]]
 

@@ -14,7 +14,8 @@ import headrace as tf
 from tests.ports import own_ports
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-WITHIN_S = 60.0
+pytestmark = pytest.mark.timeout(400)  # a busy machine starts processes slowly
+WITHIN_S = 100.0
 ENDLESS = 1 << 30  # steps: as many as are made until a test ends the training
 FAILS_AT = 300
 STEP = re.compile(r"step (\d+): ([\d.]+)% of the test digits")
@@ -130,7 +131,7 @@ def test_a_launch_starts_a_killed_task_again_and_the_training_goes_on(
     program = str(EXAMPLES / "launched" / "train.py")
     options = ("--ps", "1", "--chief", "--workers", "1", "--restarts", "1")
     begins = []
-    for steps, more in (("3000", ("--fails", killed)), ("3100", ())):
+    for steps, more in (("1000", ("--fails", killed)), ("1100", ())):
         arguments = (str(tmp_path / "saved"), "--steps", steps, *more)
         launched = started(
             *("-m", "headrace.tools.main", "launch", *options, "--"),
@@ -147,7 +148,7 @@ def test_a_launch_starts_a_killed_task_again_and_the_training_goes_on(
     else:
         first, last = begins
     assert first <= FAILS_AT + 1  # who has trained alone has waited there
-    assert last >= 3000  # the worker may have been a step ahead
+    assert last >= 1000  # the worker may have been a step ahead
 
 
 def test_an_estimator_learns_digits_on_four_processes_though_one_is_killed(
@@ -156,7 +157,7 @@ def test_an_estimator_learns_digits_on_four_processes_though_one_is_killed(
     program = str(EXAMPLES / "estimator" / "train.py")
     options = ("--ps", "1", "--chief", "--workers", "1", "--evaluator", "--restarts", "1")
     launched = started(
-        *("-m", "headrace.tools.main", "launch", *options, "--no-table", "--grace", "30", "--"),
+        *("-m", "headrace.tools.main", "launch", *options, "--no-table", "--grace", "90", "--"),
         *(sys.executable, program, str(tmp_path), "--steps", "600", "--fails", "chief"),
     )
     out, err = launched.communicate(timeout=WITHIN_S)

@@ -99,7 +99,7 @@ with tf.Session() as session:
         result.append(ran(session, train, {x: value}))
     result += [ran(session, v), ran(session, gs)]
     coord.request_stop()  # the runner goes on waiting for gradients until the session closes
-coord.join(stop_grace_period_secs=30)
+coord.join(stop_grace_period_secs=60)
 """,
     "accumulator nodes": """
 a = tf.ConditionalAccumulator(tf.float32, shape=[2], shared_name="s", name="acc")

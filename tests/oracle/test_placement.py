@@ -13,6 +13,7 @@ import pytest
 import headrace as tf
 from headrace.plan.place import Groups, place
 from headrace.plan.prune import needed
+from tests.ports import own_ports
 
 DEVICES = [
     f"/job:{task}/device:CPU:0"
@@ -20,11 +21,6 @@ DEVICES = [
 ]  # fmt: skip
 
 START = """
-import socket
-sockets = [socket.create_server(("localhost", 0)) for _ in range(4)]
-addresses = [f"localhost:{s.getsockname()[1]}" for s in sockets]
-for s in sockets:
-    s.close()
 spec = {"ps": addresses[:2], "worker": addresses[2:]}
 tf.placement_servers = [tf.train.Server(spec, job, task) for job in spec for task in range(2)]
 result = tf.placement_servers[0].target
@@ -51,7 +47,8 @@ result = {
 @pytest.fixture(scope="module")
 def cluster(oracle: Any) -> str:
     """Target of ps:0 of a cluster of TensorFlow servers in the oracle's process."""
-    target: str = oracle.run(START)
+    addresses = [f"localhost:{port}" for port in own_ports(4)]
+    target: str = oracle.run(START, addresses=addresses)
     return target
 
 

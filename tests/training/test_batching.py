@@ -27,7 +27,7 @@ def drained(tensors: Any) -> list[Any]:
         with coordinator.stop_on_exception():
             while not coordinator.should_stop():
                 seen.append(session.run(tensors))
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
     return seen
 
 
@@ -113,5 +113,5 @@ def test_batches_need_no_more_than_their_runners(graph: tf.Graph) -> None:
         threads = tf.train.start_queue_runners(session, coordinator)
         assert session.run(batch).tolist() == [1, 1]
         coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
     assert len(graph.get_collection(tf.GraphKeys.SUMMARIES)) == 1

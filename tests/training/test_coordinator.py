@@ -32,7 +32,7 @@ def test_a_stop_releases_who_waits_for_it() -> None:
     threads = [started(coordinator.wait_for_stop) for _ in range(3)]
     assert not coordinator.wait_for_stop(0)
     started(coordinator.request_stop).join()
-    coordinator.join(threads, stop_grace_period_secs=20)
+    coordinator.join(threads, stop_grace_period_secs=60)
     assert coordinator.should_stop()
 
 
@@ -45,7 +45,7 @@ def test_join_is_woken_by_a_stop_from_another_thread() -> None:
 
     coordinator.register_thread(started(work))
     asker = started(lambda: (entered.wait(60), coordinator.request_stop()))
-    coordinator.join(stop_grace_period_secs=20)
+    coordinator.join(stop_grace_period_secs=60)
     asker.join()
 
 
@@ -181,7 +181,7 @@ def test_a_timed_looper_starts_at_once_and_tells_start_and_stop() -> None:
             events.append("stop")
 
     Looper(coordinator, 3600.0).start()
-    coordinator.join(stop_grace_period_secs=20)
+    coordinator.join(stop_grace_period_secs=60)
     assert events == ["start", "loop", "stop"]
 
 
@@ -190,7 +190,7 @@ def test_a_looper_that_fails_stops_the_others() -> None:
     LooperThread.loop(coordinator, 3600.0, lambda: None)
     LooperThread.loop(coordinator, None, lambda: {}["missing"])
     with pytest.raises(KeyError, match="missing"):
-        coordinator.join(stop_grace_period_secs=20)
+        coordinator.join(stop_grace_period_secs=60)
 
 
 def test_a_looper_is_made_properly() -> None:

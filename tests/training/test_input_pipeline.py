@@ -208,6 +208,7 @@ def elements(directory: Path, dies_at: int) -> dict[int, int]:
     return {int(at): int(value) for at, value in map(str.split, found.stdout.splitlines())}
 
 
+@pytest.mark.timeout(400)  # of three processes
 def test_a_process_goes_on_where_a_killed_one_has_saved(tmp_path: Path) -> None:
     whole = elements(tmp_path / "whole", 0)
     assert sorted(whole) == [*range(1, 21)]

@@ -50,7 +50,7 @@ def test_a_blocked_enqueue_is_released_by_the_coordinator() -> None:
         ]  # fmt: skip
         assert session.run(queue.dequeue()) == 1
         coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
         assert session.run(queue.is_closed())
 
 
@@ -63,7 +63,7 @@ def test_an_error_travels_to_join() -> None:
         coordinator = tf.train.Coordinator()
         threads = tf.train.start_queue_runners(session, coordinator)
         with pytest.raises(tf.errors.NotFoundError, match="/nowhere/at/all"):
-            coordinator.join(threads, stop_grace_period_secs=20)
+            coordinator.join(threads, stop_grace_period_secs=60)
 
 
 def consume(session: tf.Session, element: Any) -> tf.errors.OutOfRangeError:
@@ -86,7 +86,7 @@ def test_a_producers_error_reaches_the_consumer() -> None:
         end = consume(session, element)
         coordinator.request_stop()
         with pytest.raises(tf.errors.NotFoundError):
-            coordinator.join(stop_grace_period_secs=20)
+            coordinator.join(stop_grace_period_secs=60)
     assert isinstance(end.__cause__, tf.errors.NotFoundError)
     assert end.__cause__.node == "open"
     assert end.message.startswith(
@@ -107,7 +107,7 @@ def test_an_error_goes_down_a_pipeline_of_queues() -> None:
         end = consume(session, batch)
         coordinator.request_stop()
         with pytest.raises(tf.errors.NotFoundError):
-            coordinator.join(stop_grace_period_secs=20)
+            coordinator.join(stop_grace_period_secs=60)
     assert isinstance(end.__cause__, tf.errors.NotFoundError)
 
 
@@ -120,7 +120,7 @@ def test_the_end_of_the_input_has_no_cause() -> None:
         threads = tf.train.start_queue_runners(session, coordinator)
         end = consume(session, element)
         coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
     assert end.__cause__ is None
     assert "because" not in end.message
 
@@ -205,7 +205,7 @@ def test_closing_the_session_releases_its_threads() -> None:
     session.run(queue.dequeue())
     session.close()
     with pytest.raises((tf.errors.CancelledError, RuntimeError)):
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
 
 
 def test_threads_run_once_per_session() -> None:
@@ -219,7 +219,7 @@ def test_threads_run_once_per_session() -> None:
         second = runner.create_threads(other, coordinator, start=True)
         assert len(second) == 2
         coordinator.request_stop()
-        coordinator.join([*first, *second], stop_grace_period_secs=20)
+        coordinator.join([*first, *second], stop_grace_period_secs=60)
         again = tf.train.Coordinator()
         third = runner.create_threads(one, again, daemon=True)
         assert [thread.daemon for thread in third] == [True, True]
@@ -244,7 +244,7 @@ def test_several_runners_of_one_session_work_side_by_side() -> None:
         with pytest.raises(tf.errors.OutOfRangeError):
             drain(session)
         coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
     assert sorted(seen) == [0, 1, 4, 9]
 
 

@@ -13,8 +13,10 @@ import pytest
 
 import headrace as tf
 from tests.serve.clusters import Cluster, ProcessCluster, in_process, processes
+from tests.support.limits import deadline_that_says
 from tests.training.trainings import training
 
+pytestmark = pytest.mark.timeout(400)  # a busy machine starts processes slowly
 STEPS = 8
 RATE = 0.1
 SOON = {"HEADRACE_BLOCKED_AFTER_S": "1"}
@@ -142,12 +144,13 @@ def test_a_step_whose_time_is_over_in_a_barrier_says_whose_gradients_are_missing
         first.run(tokens)
         for thread in handing:
             thread.join()
-        soon = tf.RunOptions(timeout_in_ms=2000)
-        for step in (model.train, tokens):
-            with pytest.raises(tf.errors.DeadlineExceededError) as late:
-                first.run(step, fed, options=soon)
-            missing = "there is no gradient of /job:worker/replica:0/task:1 yet; its latest came"
-            assert missing in str(late.value)
+        first.run([op for op in first.graph.get_operations() if op.type == GIVE], fed)
+        missing = "there is no gradient of /job:worker/replica:0/task:1 yet; its latest came"
+        for step in (tokens, model.train):  # the second gives one more gradient each time
+            deadline_that_says(
+                lambda options, step=step: first.run(step, fed, options=options),  # type: ignore[misc]
+                missing,
+            )
 
 
 @pytest.mark.parametrize("victim", ["worker:1"])

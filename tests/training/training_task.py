@@ -23,10 +23,14 @@ def end_with_stdin() -> None:
 
 
 class Teller(tf.train.SessionRunHook):
-    """Prints the sessions that are made."""
+    """Prints the sessions that are made.  later: what the environment says from the first one on."""
+
+    def __init__(self, later: dict[str, str]) -> None:
+        self._later = later
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         print("session", int(session.run("global_step:0")), flush=True)
+        os.environ.update(self._later)
 
 
 def train(settings: dict[str, Any], target: str, index: int) -> None:
@@ -40,7 +44,7 @@ def train(settings: dict[str, Any], target: str, index: int) -> None:
         if "sync" in settings:
             optimizer = tf.train.SyncReplicasOptimizer(optimizer, *settings["sync"])
         train = optimizer.minimize(-tf.reduce_sum(x), step)
-    hooks: list[tf.train.SessionRunHook] = [Teller()]
+    hooks: list[tf.train.SessionRunHook] = [Teller(settings.get("later", {}))]
     if "sync" in settings:
         hooks.append(optimizer.make_session_run_hook(index == 0))
     if settings.get("last_step"):

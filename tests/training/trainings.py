@@ -18,7 +18,7 @@ from typing import Any
 import headrace as tf
 from tests.serve.clusters import Jobs, addresses
 
-WITHIN_S = 60.0
+WITHIN_S = 100.0
 TASK = "tests.training.training_task"
 
 

@@ -149,7 +149,7 @@ def a_reset_ends_steps_that_wait(tf: Any, here: Here) -> Any:
         thread.start()
         other.run(has_begun)
         tf.Session.reset(here.worker)
-        thread.join(30)
+        thread.join(60)
     with closed(tf, session):
         either = "AbortedError or CancelledError"
     with tf.Session(here.worker) as after:

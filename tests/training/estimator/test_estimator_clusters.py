@@ -8,8 +8,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.training.trainings import Task, Training, training
 
+pytestmark = pytest.mark.timeout(400)  # a busy machine starts processes slowly
 JOBS = {"ps": 1, "chief": 1, "worker": 1}
 
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import socket
+import sys
 
 import numpy as np
 
@@ -35,13 +36,17 @@ def act(address, seed):
             pass
 
 
+def free_address():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return "127.0.0.1:%d" % free.getsockname()[1]
+
+
 def learn():
     import tensorflow.train
 
     tf = tensorflow
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = "127.0.0.1:%d" % free.getsockname()[1]
+    address = sys.argv[1] if sys.argv[1:] else free_address()
     server = tf.train.Server({"learner": [address]}, job_name="learner", task_index=0)
     queue, logits = model()
     actions, rewards = queue.dequeue_many(BATCH)
@@ -61,7 +66,7 @@ def learn():
         print("best arm", int(np.argmax(sess.run(logits))))
         sess.run(close)
         for each in actors:
-            each.join(30)
+            each.join(60)
         print("actors ended", [each.exitcode for each in actors])
 
 

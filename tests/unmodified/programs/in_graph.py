@@ -1,6 +1,7 @@
 """One client, one graph, the work of a step split over two tasks of an in-process cluster."""
 
 import socket
+import sys
 
 import numpy as np
 from tensorflow.compat.v1 import (
@@ -30,7 +31,7 @@ def address():
         return "127.0.0.1:%d" % free.getsockname()[1]
 
 
-cluster = ClusterSpec({"worker": [address(), address()]})
+cluster = ClusterSpec({"worker": sys.argv[1:] or [address(), address()]})
 servers = [Server(cluster, "worker", index) for index in range(2)]
 with Graph().as_default():
     rows = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]]

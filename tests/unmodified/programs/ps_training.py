@@ -1,6 +1,6 @@
 """Between-graph replication: a parameter server and two workers, each a process with the flags of its task.
 
-Without --job_name it starts the others, with ports that are free, and prints what they say.
+Without --job_name it starts the others, with ports that are free unless it is told some, and prints what they say.
 """
 
 import socket
@@ -32,7 +32,8 @@ def free_addresses(count):
 
 def start_all():
     ps, *workers = free_addresses(3)
-    hosts = ["--ps_hosts=" + ps, "--worker_hosts=" + ",".join(workers)]
+    ps_hosts, worker_hosts = FLAGS.ps_hosts or ps, FLAGS.worker_hosts or ",".join(workers)
+    hosts = ["--ps_hosts=" + ps_hosts, "--worker_hosts=" + worker_hosts]
 
     def start(job, task):
         command = [sys.executable, __file__, "--job_name", job, "--task_index=%d" % task]
