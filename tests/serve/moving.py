@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import headrace as tf
 from headrace.serve.name_server import NameServer
+from headrace.tools.lifeline import Lifeline
 from headrace.tools.serve import parse_cluster
 
 NAME = "ps-0.training.test"
@@ -24,23 +25,33 @@ class MovingPs:
     def __init__(self, addresses: dict[str, str]) -> None:
         self._addresses = addresses
         self._process: subprocess.Popen[str] | None = None
+        self._lifeline = Lifeline()  # it ends with this process, however that ends
 
     def move(self, to: str) -> None:
         """Killed, and started again there; it listens."""
-        self.__exit__()
+        self._kill()
         self._addresses[NAME] = to
         command = [sys.executable, "-m", "headrace.tools.main", "serve", "--cluster", CLUSTER]
+        fd = self._lifeline.read_fd
         self._process = subprocess.Popen(
-            [*command, "--job", "ps"], stdout=subprocess.PIPE, text=True
+            [*command, "--job", "ps", "--watch-fd", str(fd)],
+            stdout=subprocess.PIPE,
+            text=True,
+            pass_fds=[fd],
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline().startswith("serving ")
 
     def __enter__(self) -> MovingPs:
+        self._lifeline.__enter__()
         self.move("127.0.0.2")
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._kill()
+        self._lifeline.__exit__(*exc)
+
+    def _kill(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

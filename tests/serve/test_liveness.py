@@ -328,3 +328,13 @@ def test_a_call_that_begins_as_it_is_seen_that_there_is_none_is_looked_after() -
     with closing(rpcs):
         looks_again = rpcs.check() is not None
         assert looks_again or nobody_looks == [True]
+
+
+def test_who_is_closed_while_somebody_has_it_checked_is_not_checked_again() -> None:
+    """Else a thread would look at it for as long as something is outstanding, which may be for ever."""
+    rpcs = OutstandingRpcs("it", lambda answer_s: pytest.fail("it is asked"))
+    rpcs.observed = True  # but nobody has been told yet
+    rpcs.add("owed", lambda error: None)
+    rpcs.calls = {what: (since - 60.0, call) for what, (since, call) in rpcs.calls.items()}
+    rpcs.close()
+    assert rpcs.check() is None

@@ -20,6 +20,7 @@ from tests.serve.raw_lane import shell_of
 CLIENTS = 4
 OFTEN = 10 * STEADY
 WITHIN_S = 60.0
+ATTEMPTS = 20
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -66,7 +67,9 @@ class Echo(Member):
 
 
 @pytest.fixture
-def echoes() -> Iterator[list[Echo]]:
+def echoes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Echo]]:
+    """Three that do not rest, however late a busy machine asks them."""
+    monkeypatch.setattr(LIMITS, "multiplexed_idle_s", WITHIN_S)
     made = [Echo() for _ in range(3)]
     yield made
     for each in made:
@@ -199,6 +202,17 @@ def in_threads(*clients: Callable[[], object]) -> None:
         raise failures[0]
 
 
+def until_several(taken: list[Member], client: Callable[[], object]) -> int:
+    """Have CLIENTS of them ask until connections were handed over, as they are when several ask at the same time; how
+    often that was.  On a busy machine they may ask one after the other, or not steadily.
+    """
+    for rounds in range(1, ATTEMPTS + 1):
+        in_threads(*[client] * CLIENTS)
+        if len(set(taken)) > 1:
+            return rounds
+    raise AssertionError(f"{len(set(taken))} connections were handed over")
+
+
 def a_variable() -> tuple[tf.Variable, Any]:
     with tf.device("/job:ps/task:0"):
         variable = tf.Variable(0, dtype=tf.int64)
@@ -224,9 +238,8 @@ def test_no_update_of_clients_that_were_handed_over_is_lost(
 
     with tf.Session(target) as session:
         session.run(variable.initializer)
-        in_threads(*[client] * CLIENTS)
-        assert session.run(variable) == CLIENTS * OFTEN
-    assert len(set(taken)) > 1
+        rounds = until_several(taken, client)
+        assert session.run(variable) == rounds * CLIENTS * OFTEN
 
 
 def test_one_thread_answers_the_steps_of_a_master(cluster: Cluster, taken: list[Member]) -> None:
@@ -249,9 +262,8 @@ def test_one_thread_answers_the_steps_of_a_master(cluster: Cluster, taken: list[
 
     with tf.Session(target) as session:
         session.run(variable.initializer)
-        in_threads(*[client] * CLIENTS)
-        assert session.run(variable) == CLIENTS * OFTEN
-    assert len(set(taken)) > 1
+        rounds = until_several(taken, client)
+        assert session.run(variable) == rounds * CLIENTS * OFTEN
 
 
 def test_what_is_asked_beside_is_answered_too(cluster: Cluster, taken: list[Member]) -> None:

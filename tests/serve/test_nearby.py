@@ -85,8 +85,8 @@ def test_the_first_call_goes_over_the_lane(peer: RoutedPeer, first: Any) -> None
 
 def test_a_client_of_this_host_loads_no_grpcio(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_FROZEN_AFTER_S", "0")  # else a slow server is asked if it lives
-    program = (
-        "from headrace.serve.rpc.limits import LIMITS; LIMITS.nearby_within_s = 30.0; "
+    program = (  # of a slow server it is also tried over gRPC why it is
+        "from headrace.serve.rpc.limits import LIMITS; LIMITS.nearby_within_s = LIMITS.first_probe_s = 30.0; "
         "import sys, headrace as tf; s = tf.Session(sys.argv[1]); x = tf.Variable(2.0); s.run(x.initializer); "
         "print(s.run(x * 3), 'grpc' in sys.modules); s.close()"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -25,13 +26,21 @@ def cluster() -> Iterator[ProcessCluster]:
         yield running
 
 
+_numbers = itertools.count()
+
+
 class Neighbour:
-    """A client with small steps, on a session of its own."""
+    """A client with small steps, on a session of its own.
+
+    queue: where steps of the other client say that they have begun; what one that was given up may still say there,
+    late, is nothing to other tests.
+    """
 
     def __init__(self, target: str) -> None:
+        self.queue = f"began{next(_numbers)}"
         self._graph = tf.Graph()
         with self._graph.as_default():
-            began = tf.FIFOQueue(1, tf.int32, [[]], shared_name="began")
+            began = tf.FIFOQueue(1, tf.int32, [[]], shared_name=self.queue)
             self._began, self._begun = began.dequeue(), began.size()
             self._given = tf.placeholder(tf.float32)
             self._twice = self._given * 2.0
@@ -67,12 +76,12 @@ def neighbour(cluster: ProcessCluster) -> Iterator[Neighbour]:
     made.close()
 
 
-def replacing(pattern: str) -> tuple[tf.Graph, Any, Any]:
-    """A graph that says that it has begun, and then replaces `pattern` in what it is fed."""
+def replacing(pattern: str, queue: str) -> tuple[tf.Graph, Any, Any]:
+    """A graph that says in the queue of that name that it has begun, and then replaces `pattern` in what it is fed."""
     graph = tf.Graph()
     with graph.as_default():
         text = tf.placeholder(tf.string, [])
-        began = tf.FIFOQueue(1, tf.int32, [[]], shared_name="began")
+        began = tf.FIFOQueue(1, tf.int32, [[]], shared_name=queue)
         with tf.control_dependencies([began.enqueue(1)]):
             made = tf.strings.length(tf.regex_replace(tf.identity(text), pattern, "b"))
     return graph, text, made
@@ -81,7 +90,7 @@ def replacing(pattern: str) -> tuple[tf.Graph, Any, Any]:
 def test_a_neighbour_works_while_ten_million_matches_are_replaced_and_the_replacing_ends_with_its_session(
     cluster: ProcessCluster, neighbour: Neighbour
 ) -> None:
-    graph, text, made = replacing("a")
+    graph, text, made = replacing("a", neighbour.queue)
     session = tf.Session(cluster.target("local:0"), graph=graph)
     failed: list[tf.errors.OpError] = []
     over = threading.Event()
@@ -106,7 +115,7 @@ def test_a_neighbour_works_while_ten_million_matches_are_replaced_and_the_replac
 
 
 def test_a_deadline_ends_it_too(cluster: ProcessCluster, neighbour: Neighbour) -> None:
-    graph, text, made = replacing("a")
+    graph, text, made = replacing("a", neighbour.queue)
     with tf.Session(cluster.target("local:0"), graph=graph) as session:
         options = tf.RunOptions(timeout_in_ms=500)
         for _ in range(ATTEMPTS):  # a busy machine may not come to the pattern in time
@@ -124,7 +133,7 @@ def test_a_deadline_ends_it_too(cluster: ProcessCluster, neighbour: Neighbour) -
 def test_a_pattern_that_would_take_long_to_compile_is_refused_at_once(
     pattern: str, cluster: ProcessCluster, neighbour: Neighbour
 ) -> None:
-    graph, text, made = replacing(pattern)
+    graph, text, made = replacing(pattern, neighbour.queue)
     with tf.Session(cluster.target("local:0"), graph=graph) as session:
         began = time.monotonic()
         with pytest.raises(tf.errors.ResourceExhaustedError, match="HEADRACE_MAX_PATTERN_BYTES"):
@@ -137,7 +146,7 @@ def test_a_pattern_that_would_take_long_to_compile_is_refused_at_once(
 def test_what_backtracks_elsewhere_takes_no_time(
     cluster: ProcessCluster, neighbour: Neighbour
 ) -> None:
-    graph, text, made = replacing("(a+)+$")
+    graph, text, made = replacing("(a+)+$", neighbour.queue)
     with tf.Session(cluster.target("local:0"), graph=graph) as session:
         options = tf.RunOptions(timeout_in_ms=int(WITHIN_S * 1000))
         assert session.run(made, {text: b"a" * 26 + b"!"}, options=options) == 27

@@ -83,12 +83,13 @@ class Network:
         self.messages: Counter[str] = Counter()
         self.bytes = 0
         self.opened = 0
-        self._connections: Counter[object] = Counter()
+        self._connections: Counter[MemoryChannel] = Counter()
         self._ports = itertools.count(_FIRST_PORT)
         self._listeners: dict[str, _Listener] = {}  # by address
         self._beside: dict[int, _Listener] = {}  # by the server's start
         self._waiting: dict[str, list[Callable[[], object]]] = {}
         self._frozen: set[int] = set()
+        self._killed: set[int] = set()
         self._clock = _Clock()
         self.transports = Transports(
             _Memory(self, main=True), _Memory(self, main=False) if beside else None, local=False
@@ -104,10 +105,10 @@ class Network:
                 self._clock.stop()
 
     @property
-    def connections(self) -> int:
-        """Those that are open now."""
+    def connected(self) -> set[str]:
+        """Addresses to which, or beside which, there are connections now."""
         with self.lock:
-            return self._connections.total()
+            return {channel.to.address for channel in self._connections}
 
     def reset_counts(self) -> None:
         """Count messages from here on."""
@@ -121,6 +122,7 @@ class Network:
             listener = self._listeners.pop(local_servers.normal(address))
             beside = self._beside.pop(listener.serving.start, None)
             self._frozen.add(listener.serving.start)
+            self._killed.add(listener.serving.start)
             calls: list[_Call] = []
             for each in filter(None, (listener, beside)):
                 calls += each.calls
@@ -144,6 +146,10 @@ class Network:
         """Whether nothing comes of what that server is sent, or does."""
         return start in self._frozen
 
+    def is_gone(self, start: int) -> bool:
+        """Whether that server was killed: connections to it are broken, also for what was on its way."""
+        return start in self._killed
+
     def carry(self, method: str, count: int, do: Callable[[], object]) -> None:
         """Send a message of `count` bytes: `do` is called when it has arrived."""
         with self.lock:
@@ -158,14 +164,14 @@ class Network:
         else:
             do()
 
-    def connect(self, owner: object, most: int) -> None:
+    def connect(self, owner: MemoryChannel, most: int) -> None:
         """`owner` needs another connection, unless it has so many."""
         with self.lock:
             if self._connections[owner] < most:
                 self._connections[owner] += 1
                 self.opened += 1
 
-    def disconnect(self, owner: object) -> None:
+    def disconnect(self, owner: MemoryChannel) -> None:
         """`owner` has none any more."""
         with self.lock:
             self._connections.pop(owner, None)
@@ -238,21 +244,25 @@ class _Clock:
     def at(self, when: float, do: Callable[[], object]) -> None:
         """Call it then."""
         with self._changed:
-            heapq.heappush(self._due, (when, next(self._numbers), do))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="network", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            if not self._stopped:
+                heapq.heappush(self._due, (when, next(self._numbers), do))
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="network", daemon=True)
+                    self._thread.start()
+                self._changed.notify_all()
+                return
+        do()
 
     def stop(self) -> None:
-        """Nothing is due any more."""
+        """What is still due is called at once, and so is all that comes later: somebody may wait for it."""
         with self._changed:
-            self._due.clear()
             self._stopped = True
             thread = self._thread
             self._changed.notify_all()
         if thread is not None:
             thread.join()
+        for _, _, do in sorted(self._due, key=lambda due: due[:2]):
+            do()
 
     def _run(self) -> None:
         while True:
@@ -261,7 +271,6 @@ class _Clock:
                     left = self._due[0][0] - time.monotonic() if self._due else None
                     self._changed.wait(left if left is None else max(left, 0.0))
                 if self._stopped:
-                    self._thread, self._stopped = None, False
                     return
                 _, _, do = heapq.heappop(self._due)
             do()
@@ -333,6 +342,11 @@ class _Listener:
         """Whether it takes what it is sent and says nothing."""
         return self.network.is_mute(self.serving.start)
 
+    @property
+    def gone(self) -> bool:
+        """Whether it was killed."""
+        return self.network.is_gone(self.serving.start)
+
     def start(self, address: str) -> None:
         """See `Listener`."""
         self.serves = True
@@ -341,7 +355,7 @@ class _Listener:
     def begin(self, call: _Call) -> bool:
         """A call is under way; False if this listens no more."""
         with self._empty:
-            if not self.serves:
+            if not self.serves or self.gone:
                 return False
             self.calls[call] = None
             return True
@@ -593,6 +607,7 @@ class _Call(ChannelCall):
         self.failed(from_detail(pb.ErrorDetail.FromString(detail)))
 
     def _answered(self) -> None:
+        self._peer.end(self)  # before the caller, who may have another call to make, hears of it
         if self._peer.to.outstanding is not None:
             self._peer.to.outstanding.answered()
         if self._told is not None:
@@ -603,7 +618,7 @@ class _Call(ChannelCall):
     def _arrived(self) -> None:
         listener = self._listener
         assert listener is not None
-        if listener.mute:
+        if listener.mute and not listener.gone:
             return
         if not listener.begin(self):
             self.broken()
@@ -668,7 +683,9 @@ class _Call(ChannelCall):
         if self._number:
             listener.serving.calls.forget(self._number)
         listener.end(self)
-        if not listener.mute:
+        if listener.gone:
+            self.broken()
+        elif not listener.mute:
             values = Copies(copies.values)
             self._network.carry(
                 f"{method.name} reply",

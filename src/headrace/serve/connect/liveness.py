@@ -112,8 +112,10 @@ class OutstandingRpcs:
 
     def check(self) -> float | None:
         """The timer's: ask the peer if a call has been outstanding for long; when to be called again."""
+        if self._closed:  # while somebody had this checked
+            return None
         start, self._renewing = self._renewing, None
-        if start is not None and not self._closed:
+        if start is not None:
             self.renew(start)
             if start:
                 self._lose_earlier(start)

@@ -61,14 +61,13 @@ def _is_ours(host: str) -> bool:
 
 
 def _asked(host: str, server: tuple[str, int]) -> list[tuple[int, str]]:
-    """Families and IP addresses that the server says."""
+    """Families and IP addresses that the server says; it may answer a question late, when it has been asked again."""
     labels = b"".join(bytes([len(part)]) + part for part in host.encode("idna").split(b"."))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(_ANSWER_WITHIN_S)
         asking.connect(server)
+        head = struct.pack(">HHHHHH", secrets.randbits(16), 0x100, 1, 0, 0, 0)
         for _ in range(_TRIES):
-            number = secrets.randbits(16)
-            head = struct.pack(">HHHHHH", number, 0x100, 1, 0, 0, 0)
             try:
                 asking.send(head + labels + struct.pack(">BHH", 0, 1, 1))
                 answer = asking.recv(_MOST_BYTES)
