@@ -75,7 +75,7 @@ class Process:
                 raise ProcessFailed(f"no word from it within {within_s:.0f} s{self._complaints()}")
             byte = os.read(self.popen.stdout.fileno(), 1)
             if not byte:
-                code = self.popen.wait(GRACE_S)
+                code = self.popen.wait(START_WITHIN_S)
                 kind = AddressTaken if code == ADDRESS_IN_USE else ProcessFailed
                 raise kind(f"it ended with exit code {code}{self._complaints()}")
             line += byte

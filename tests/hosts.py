@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 NAMESPACES, LOOPBACK = "network namespaces", "loopback"
 _HOLD = ("sh", "-c", "echo held; exec cat")  # until its input ends
 

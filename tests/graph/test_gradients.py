@@ -141,9 +141,9 @@ def test_a_thousand_nodes_take_a_moment_and_no_stack(graph: tf.Graph) -> None:
     x = y = tf.constant(1.0)
     for _ in range(3000):
         y = y + x
-    before = time.perf_counter()
+    before = time.thread_time()
     (g,) = tf.gradients(y, x)
-    assert time.perf_counter() - before < 20
+    assert time.thread_time() - before < 20
     assert value(g) == [3001.0]
 
 

@@ -18,7 +18,7 @@ def in_another_thread(function: Callable[[], Any]) -> Any:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(function()))
     thread.start()
-    thread.join(30)
+    thread.join(60)
     return found[0]
 
 
@@ -79,7 +79,7 @@ def test_threads_that_ask_for_the_same_name_get_different_ones(graph: tf.Graph) 
     for each in threads:
         each.start()
     for each in threads:
-        each.join(30)
+        each.join(60)
     assert len(set(found)) == 800
 
 
@@ -246,10 +246,10 @@ def test_threads_run_steps_while_another_makes_the_graph_grow(cluster: bool) -> 
             builder = threading.Thread(target=guarded(grow))
             for each in (*runners, builder):
                 each.start()
-            builder.join(100)
+            builder.join()
             grown.set()
             for each in runners:
-                each.join(100)
+                each.join()
     finally:
         if server is not None:
             server.stop()

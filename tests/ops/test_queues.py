@@ -57,7 +57,7 @@ def test_a_dequeue_waits_for_another_thread() -> None:
         thread = threading.Thread(target=produce)
         thread.start()
         assert session.run(many).tolist() == [0, 1, 2, 3, 4]
-        thread.join(20)
+        thread.join(60)
 
 
 def test_a_closed_queue_drains_before_it_refuses() -> None:
@@ -91,7 +91,7 @@ def test_closing_may_cancel_those_who_wait() -> None:
         thread = threading.Thread(target=blocked)
         thread.start()
         session.run(queue.close(cancel_pending_enqueues=True))
-        thread.join(20)
+        thread.join(60)
         assert len(outcome) == 1
         assert session.run(queue.dequeue()) == 1
 

@@ -50,7 +50,7 @@ def test_a_get_waits_for_another_thread() -> None:
         thread = threading.Thread(target=produce)
         thread.start()
         assert [int(session.run(got)[0]) for _ in range(5)] == [0, 1, 2, 3, 4]
-        thread.join(20)
+        thread.join(60)
 
 
 def test_a_step_with_a_time_limit_takes_nothing() -> None:

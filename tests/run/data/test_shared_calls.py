@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +17,12 @@ from headrace.run.data.stage import Iteration, Stage
 from headrace.run.exec.worker_pool import WorkerPool
 from tests.run.data.stage_numbers import numbers
 from tests.run.data.test_function_stages import Python, doubled
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls count as short, however long a busy machine makes them: else others make them, and who pulls waits."""
+    monkeypatch.setattr(mapping, "_QUICK_S", math.inf)
 
 
 def all_of(stage: Stage, pulls: int) -> list[Any]:
@@ -60,9 +68,21 @@ class Counted(Python):
         return super().many(chunk, shared)
 
 
+QUICK_S, SLOW_S = 2.0**-17, 2.0**-10  # of an element; sums of these are exact
+
+
 @pytest.mark.parametrize("parallel", [False, True])
-def test_groups_grow_as_long_as_they_take_little(parallel: bool) -> None:
-    function = Counted()
+def test_groups_grow_as_long_as_they_take_little(
+    parallel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(time, "thread_time", lambda: now_s[0])
+
+    def call(number: int) -> int:
+        now_s[0] += QUICK_S if number < 100 else SLOW_S
+        return number * 2
+
+    function = Counted(call)
     run = Iteration()
     source = numbers(list(range(300))).stage(run)
     stage = ParallelMap(run, source, function, 2) if parallel else Map(run, source, function)
@@ -70,6 +90,7 @@ def test_groups_grow_as_long_as_they_take_little(parallel: bool) -> None:
     assert found == list(range(0, 600, 2))
     assert function.counts[:6] == [1, 2, 4, 8, 16, 32]
     assert max(function.counts) == 40
+    assert max(function.counts[-2:]) == Groups.MOST_S // SLOW_S
 
 
 @pytest.mark.parametrize("parallel", [False, True])
