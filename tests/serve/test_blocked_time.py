@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,7 +83,11 @@ def check_operations(session: tf.Session) -> None:
     for what, (waiting, before) in cases.items():
         for op in before:
             session.run(op)
-        check_kept(lambda: session.run(waiting, options=OPTIONS), what, SOMEBODY)  # noqa: B023
+
+        def waits(options: tf.RunOptions, waiting: Any = waiting) -> Any:
+            return session.run(waiting, options=options)
+
+        check_kept(partial(waits, OPTIONS), what, SOMEBODY, waits)
 
 
 def test_of_every_operation_in_this_process() -> None:
@@ -95,8 +100,11 @@ def test_of_every_operation_on_another_task(cluster: Cluster) -> None:
         check_operations(session)
 
 
-def ways(target: str, device: str | None) -> Iterator[tuple[str, Callable[[], Any], str | None]]:
-    """(what it is, a call that waits, the node that does or None if nobody says) for every way to run steps."""
+Way = tuple[str, Callable[[], Any], str | None, Callable[[tf.RunOptions], Any]]
+
+
+def ways(target: str, device: str | None) -> Iterator[Way]:
+    """What `check_kept` takes for every way to run steps: their node is None if nobody says."""
     with tf.device(device):
         queue = tf.FIFOQueue(1, [tf.int32], [[]])
         take, put = queue.dequeue(name="take"), queue.enqueue(1)
@@ -107,56 +115,74 @@ def ways(target: str, device: str | None) -> Iterator[tuple[str, Callable[[], An
         sum_ = take + fed
     with tf.device("/job:worker/task:1" if device else None):
         there = take + 1
+
+    def patiently(options: tf.RunOptions) -> Any:
+        return session.run(take, options=options)
+
     with tf.Session(target) as session:
         session.run(queue.size())
-        yield "a step", lambda: session.run(take, options=OPTIONS), "take"
+        yield "a step", lambda: patiently(OPTIONS), "take", patiently
         traced = tf.RunOptions(timeout_in_ms=LIMIT_MS, trace_level=tf.RunOptions.FULL_TRACE)
         yield (
             "traced",
             lambda: session.run(take, options=traced, run_metadata=tf.RunMetadata()),
             None,
+            patiently,
         )
         made = session.make_callable(take, accept_options=True)
-        yield "a callable with options", lambda: made(options=OPTIONS), "take"
+        yield (
+            "a callable with options",
+            lambda: made(options=OPTIONS),
+            "take",
+            lambda o: made(options=o),
+        )
         limited = pb.CallableOptions(fetch=[take.name], run_options=OPTIONS)
         called = in_the_end(lambda: session._make_callable_from_options(limited))
-        yield "a callable of options", called, "take"
-        yield "through two tasks", lambda: session.run(there, options=OPTIONS), "take"
+        yield "a callable of options", called, "take", patiently
+
+        def through_both(options: tf.RunOptions) -> Any:
+            return session.run(there, options=options)
+
+        yield "through two tasks", lambda: through_both(OPTIONS), "take", through_both
         for _ in range(4):  # known by its number now, and perhaps asked of its task
             session.run(put)
             session.run(take)
-        yield "a step that is known", lambda: session.run(take, options=OPTIONS), "take"
+        yield "a step that is known", lambda: patiently(OPTIONS), "take", patiently
     with tf.Session(target, config=CONFIG) as session:
         session.run(queue.size(), options=PATIENT)
-        yield "a session's step", lambda: session.run(take), "take"
-        yield "a step that feeds", lambda: session.run(twice, {fed: 1}), SOMEBODY
+        yield "a session's step", lambda: session.run(take), "take", patiently
+
+        def feeding(options: tf.RunOptions | None = None) -> Any:
+            return session.run(twice, {fed: 1}, options)
+
+        yield "a step that feeds", feeding, SOMEBODY, feeding
         session.run(take, options=PATIENT)
         fetching = pb.CallableOptions(fetch=[take.name])
         own = in_the_end(lambda: session._make_callable_from_options(fetching))
-        yield "a session's callable", own, "take"
-        yield "a session's simple callable", session.make_callable(take), "take"
+        yield "a session's callable", own, "take", patiently
+        yield "a session's simple callable", session.make_callable(take), "take", patiently
 
         for _ in range(4):
             session.run(put, options=PATIENT)
             session.run(take, options=PATIENT)
-        yield "a session's step that is known", lambda: session.run(take), "take"
+        yield "a session's step that is known", lambda: session.run(take), "take", patiently
 
         def in_pieces() -> None:
             session.partial_run(session.partial_run_setup([sum_], [fed]), sum_, {fed: 1})
 
-        yield "a partial run", in_pieces, None
+        yield "a partial run", in_pieces, None, patiently
 
 
 def test_on_every_way_in_this_process() -> None:
-    for what, call, node in ways("", None):
-        check_kept(call, what, node)
+    for what, call, node, patiently in ways("", None):
+        check_kept(call, what, node, patiently)
 
 
 @pytest.mark.parametrize("device", ["/job:worker/task:0", "/job:ps"])
 def test_on_every_way_to_a_task(cluster: Cluster, device: str) -> None:
     """The master's own, and another."""
-    for what, call, node in ways(cluster.target("worker:0"), device):
-        check_kept(call, what, node)
+    for what, call, node, patiently in ways(cluster.target("worker:0"), device):
+        check_kept(call, what, node, patiently)
 
 
 @pytest.fixture

@@ -18,9 +18,11 @@ Start = Callable[[Callable[[], Any]], Background]
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessCluster]:
-    """A process each for a ps and a worker, who find out sooner than usual that another does not live."""
-    monkeypatch.setenv("HEADRACE_FROZEN_AFTER_S", "4")
+def cluster(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ProcessCluster]:
+    """A process each for a ps and a worker, who notice broken connections, and others that do not live if told when."""
+    monkeypatch.setenv("HEADRACE_FROZEN_AFTER_S", getattr(request, "param", "0"))
     with processes({"ps": 1, "worker": 1}) as cluster:
         yield cluster
 
@@ -136,6 +138,7 @@ def master_killed_under_a_step(
     return took
 
 
+@pytest.mark.parametrize("cluster", ["4"], indirect=True)  # sooner than usual
 def test_processes_that_are_stopped(cluster: ProcessCluster, ways: Ways, background: Start) -> None:
     program = Program()
     with program.open(cluster, ways) as session:

@@ -30,6 +30,8 @@ from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.status import ForgottenStepError, RestartedError
 from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster
+from tests.support.limits import LIMITS_MS
+from tests.support.until import until
 
 DEVICE = "/job:ps/replica:0/task:0/device:CPU:0"
 
@@ -502,18 +504,23 @@ def test_a_step_is_forgotten_with_its_last_partition_if_that_ends_it(
 def test_who_gives_up_waiting_for_a_step_that_never_comes_leaves_nothing(
     ask: Asker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forgotten = threading.Event()
-    end = Worker._end_step
+    begun: list[int] = []
+    rendezvous = Worker._rendezvous
 
-    def ending(self: Worker, step_id: int, error: errors.OpError | None) -> None:
-        end(self, step_id, error)
-        forgotten.set()
+    def beginning(self: Worker, step_id: int) -> Any:
+        found = rendezvous(self, step_id)
+        begun.append(step_id)
+        return found
 
-    monkeypatch.setattr(Worker, "_end_step", ending)
-    with pytest.raises(errors.DeadlineExceededError):
-        ask(methods.RECV_TENSOR, m.RecvTensorRequest(9, the_key("edge")), timeout_s=0.02)
-    assert forgotten.wait(60)
-    assert not cluster.servers["ps:0"].worker._steps
+    monkeypatch.setattr(Worker, "_rendezvous", beginning)
+    for step_id, limit_ms in enumerate(LIMITS_MS, 9):
+        waiting = m.RecvTensorRequest(step_id, the_key("edge"))
+        with pytest.raises(errors.DeadlineExceededError):
+            ask(methods.RECV_TENSOR, waiting, timeout_s=limit_ms / 1000)
+        if begun:  # else its time was over before the task had been asked
+            break
+    assert begun
+    until(lambda: not cluster.servers["ps:0"].worker._steps)
 
 
 def test_cleanup_of_containers(ask: Asker, cluster: Cluster, graph: tf.Graph) -> None:

@@ -76,7 +76,7 @@ def test_records_become_batches_on_a_cluster(cluster: Cluster, tmp_path: Path) -
                 found = session.run(batch)
                 shapes.append(found.dense_shape.tolist())
                 total += int(found.values.sum())
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
     assert shapes == [[4, 3], [4, 7], [2, 9]]
     assert total == sum(sum(range(n)) for n in range(10))
 

@@ -30,7 +30,7 @@ def test_a_producers_error_reaches_a_consumer_elsewhere(cluster: Cluster) -> Non
         finally:
             coordinator.request_stop()
         with pytest.raises(tf.errors.InvalidArgumentError, match="12 apples"):
-            coordinator.join(threads, stop_grace_period_secs=20)
+            coordinator.join(threads, stop_grace_period_secs=60)
     cause = end.value.__cause__
     assert isinstance(cause, tf.errors.InvalidArgumentError)
     assert (cause.node, cause.op_type) == ("parse", "StringToNumber")
