@@ -119,6 +119,26 @@ def test_a_link_takes_no_more_than_the_system_holds_for_a_reader_that_does_not_r
     assert ours.send(value("again"), hold=False)
 
 
+def test_nothing_is_lent_that_a_link_has_no_room_for(
+    ends: tuple[End, LaneSocket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would give it back."""
+    ours, _ = ends
+    large, lent = np.ones(1 << 16), list[str]()
+
+    def lend(socket: LaneSocket, array: Any) -> frames.ExternalTensor:
+        lent.append("once more")
+        return frames.ExternalTensor(len(lent), array.dtype, array.shape)
+
+    monkeypatch.setattr(LaneSocket, "lend", lend)
+    passed = [ours.send(value("k" * 400, large), hold=True) for _ in range(100)]
+    assert True in passed
+    assert passed[-1] is False
+    assert len(lent) == passed.count(True)
+    widest = np.ones((1 << 16, *[1] * 63))
+    assert len(b"".join(frames.pack(Kind.ONE_WAY, 1, 0, b"", [lend(ours._socket, widest)]))) < 2048
+
+
 @pytest.mark.parametrize("hold", [False, True])
 @pytest.mark.parametrize("size", [0, 1, 1000, 1 << 15])
 def test_what_is_on_its_way_over_a_link_is_counted(

@@ -28,6 +28,8 @@ _ROOM = (
     48 << 10
 )  # bytes of one side that may be on the way: a TCP connection takes so much without being read
 _OVERHEAD = 512  # what the system needs for a message beside its bytes
+# What a message with a value that is lent needs beside its header: more than one of 254 dimensions does.
+_LENT = 4 << 10
 
 
 class LaneChannel:
@@ -83,7 +85,8 @@ class LaneChannel:
         request.taken = self._taken
         header, values = encode_sent(request)
         if values and (value.nbytes > _LARGEST or isinstance(value, Lease)):
-            lent = self._socket.lend(value)
+            # What is lent must be sent: only that has it given back.
+            lent = self._socket.lend(value) if len(header) + _LENT < self._left else None
             if lent is None:
                 return False
             values = (lent,)
