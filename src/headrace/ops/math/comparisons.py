@@ -17,6 +17,7 @@ from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
 from headrace.base.traits import (
     COMMUTATIVE,
+    ELEMENTWISE,
     LIGHT,
     NEVER_FAILS,
     OF_RAGGED,
@@ -28,6 +29,7 @@ from headrace.graph.ragged import of_two_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, merged
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.choosing import where as _where
 from headrace.ops.array.constants import constant, zeros_like
 from headrace.ops.array.shapes import shape
 from headrace.ops.math.broadcasting import broadcast_gradient_args, static_axes
@@ -279,7 +281,7 @@ def select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
                 f"{text(t.shape)}; the condition may also have the first dimension of t only, or none"
             )
         condition = condition.reshape(chosen + (1,) * (t.ndim - 1))
-    return xp.where(condition, t, e)
+    return _where(condition, t, e) if xp is np else xp.where(condition, t, e)
 
 
 def _or_nothing(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any, Any], Any] | None:
@@ -334,15 +336,14 @@ def _select_v2_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type",
     shape=_select_v2_shape,
-    bare="where",
-    traits={NEVER_FAILS, PER_RECORD},
+    traits={NEVER_FAILS, PER_RECORD, ELEMENTWISE},
 )
 def select_v2(xp: Any, condition: Any, t: Any, e: Any) -> Any:
     """t where condition holds, e elsewhere.  Raises InvalidArgument unless all three broadcast.
 
     Source: TF 2.3 core/kernels/cwise_op_select.cc
     """
-    return xp.where(condition, t, e)
+    return _where(condition, t, e) if xp is np else xp.where(condition, t, e)
 
 
 @select_v2.gradient

@@ -31,6 +31,7 @@ from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import merged, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.blocks import BLOCK, LARGE
+from headrace.ops._kernels.choosing import where
 from headrace.ops._kernels.narrow import single
 from headrace.ops.array.constants import zeros_like
 from headrace.ops.array.joining import concat
@@ -238,7 +239,7 @@ _LEAKY = f"alpha: float = 0.20000000298023224; T: {_FLOATS} = float"
 def leaky_relu_op(xp: Any, features: Any, *, alpha: float) -> Any:
     """x where x > 0, alpha x elsewhere."""
     scaled = features * features.dtype.type(alpha)
-    return np.where(features > features.dtype.type(0), features, scaled)
+    return where(features > features.dtype.type(0), features, scaled)
 
 
 @op(
@@ -253,7 +254,7 @@ def leaky_relu_grad(xp: Any, gradients: Any, features: Any, *, alpha: float) -> 
     """gradients where features > 0, alpha gradients elsewhere.  Raises as ReluGrad."""
     _check_same(gradients, features, "features")
     scaled = gradients * gradients.dtype.type(alpha)
-    return np.where(features > features.dtype.type(0), gradients, scaled)
+    return where(features > features.dtype.type(0), gradients, scaled)
 
 
 @leaky_relu_op.gradient
@@ -272,22 +273,22 @@ def _(op: Operation, dout: Tensor) -> Any:
 
 @in_float32
 def _elu(x: Any) -> Any:
-    return np.where(x < 0, np.expm1(x), x)
+    return where(x < 0, np.expm1(x), x)
 
 
 @in_float32
 def _elu_grad(dy: Any, y: Any) -> Any:
-    return np.where(y < 0, (y + 1) * dy, dy)
+    return where(y < 0, (y + 1) * dy, dy)
 
 
 @in_float32
 def _selu(x: Any) -> Any:
-    return np.where(x < 0, _SELU_SCALE_ALPHA * np.expm1(x), _SELU_SCALE * x)
+    return where(x < 0, _SELU_SCALE_ALPHA * np.expm1(x), _SELU_SCALE * x)
 
 
 @in_float32
 def _selu_grad(dy: Any, y: Any) -> Any:
-    return np.where(y < 0, dy * (y + _SELU_SCALE_ALPHA), dy * _SELU_SCALE)
+    return where(y < 0, dy * (y + _SELU_SCALE_ALPHA), dy * _SELU_SCALE)
 
 
 elu = _activation("Elu", _elu, _FLOATS, "x where x >= 0, exp(x) - 1 elsewhere", traits={OF_RAGGED})
