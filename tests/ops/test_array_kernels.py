@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -483,3 +484,19 @@ def test_the_few_largest_are_those_of_sorted_rows(k: int, most: int, dtype: str)
         assert values.tobytes() == np.take_along_axis(each, places, -1).tobytes()
         ways.append(unique._few_places(each, k) is not None)
     assert any(ways) or most == 3 or dtype in ("bfloat16", "uint8")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "bfloat16", "string"])
+@pytest.mark.parametrize(
+    "shape", [(64, 512), (100, 1024), (63, 512), (512, 65), (2, 2048), (0, 64)]
+)
+def test_matrices_of_any_size_are_turned_over(shape: tuple[int, int], dtype: str) -> None:
+    kind = dtypes.as_dtype(dtype).np
+    x = np.arange(math.prod(shape)).reshape(shape)
+    x = x.astype("S").astype(object) if dtype == "string" else x.astype(kind)
+    for each in (x, x[::-1], np.asfortranarray(x)):
+        found = run("Transpose", (each, i(1, 0)), {})
+        assert found.flags.c_contiguous
+        assert found.shape == shape[::-1]
+        assert (found == each.T).all()
+        assert not np.shares_memory(found, each)

@@ -30,6 +30,7 @@ from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import checked_axis, static_axis
 from headrace.ops._kernels.known_shapes import Kernel, expanding, reshaping
+from headrace.ops._kernels.turning import turned
 from headrace.ops.array.constants import constant
 from headrace.ops.array.permutations import invert_permutation
 
@@ -510,7 +511,7 @@ def _permuted(xp: Any, x: Any, perm: Any) -> Any:
             f"{_unpermuted(counted, count)}: perm must be a permutation of 0 to {count - 1}, but is {order}"
         )
     # A copy: x may be a variable's own buffer, and later updates must not show in the result.
-    return xp.permute_dims(x, counted).copy()
+    return turned(x) if xp is np and counted == [1, 0] else xp.permute_dims(x, counted).copy()
 
 
 @op(
