@@ -20,10 +20,11 @@ SCHEMAS := 'kubernetes-validate>=1.33' 'kubeflow-trainer-api>=2'
 # Its generated code runs with protobuf 6.30 to 7.x; pyproject.toml says the same.
 PROTOC := grpcio-tools==1.72.2
 
-# Trainings whose tasks are killed, tasks that stand still, and steps that fail by the hundred while memory is watched: minutes of processes.
+# Trainings and tasks that are killed, tasks that move or stand still, and steps that fail by the hundred while memory is watched: minutes of processes.
 RECOVERY := $(addprefix tests/,soak examples/test_trainings.py training/test_recovery.py training/test_saver_crashes.py \
 	training/test_sync_on_clusters.py training/estimator/test_estimator_clusters.py serve/test_failed_steps_grpc.py \
-	serve/test_failed_steps_let_go.py serve/test_failed_steps_tcp.py serve/test_failed_steps_unix.py serve/test_liveness.py)
+	serve/test_failed_steps_let_go.py serve/test_failed_steps_tcp.py serve/test_failed_steps_unix.py serve/test_liveness.py \
+	serve/test_death.py serve/test_direct_deaths.py serve/test_moved.py serve/test_vanished.py)
 
 # A Python that has TensorFlow; the default is installed on demand.
 HEADRACE_ORACLE_PYTHON ?= $(CURDIR)/.oracle/bin/python

@@ -500,3 +500,22 @@ def test_matrices_of_any_size_are_turned_over(shape: tuple[int, int], dtype: str
         assert found.shape == shape[::-1]
         assert (found == each.T).all()
         assert not np.shares_memory(found, each)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "bfloat16", "string"])
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_large_one_hots_are_many_small_ones(axis: int, dtype: str) -> None:
+    random, kind = np.random.default_rng(5), dtypes.as_dtype(dtype).np
+    indices = random.integers(-3, 103, (40, 50)).astype(np.int32)
+    given = (
+        N(100),
+        np.array(b"on" if dtype == "string" else 3, kind),
+        np.array(b"" if dtype == "string" else 0, kind),
+    )
+    whole = run("OneHot", (indices, *given), {"axis": axis})
+    rows = [run("OneHot", (row, *given), {"axis": -1}) for row in indices]
+    wanted = np.moveaxis(np.stack(rows), 2, axis)
+    assert whole.dtype == kind
+    assert whole.shape == wanted.shape
+    assert (whole == wanted).all()
+    assert whole.flags.c_contiguous

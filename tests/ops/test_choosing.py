@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.graph.registry import OPS
 from headrace.ops._kernels import choosing
 
 COUNT = 3 * choosing._TOGETHER + 5
@@ -87,3 +88,19 @@ def test_large_ones_in_a_graph_beside_small_ones() -> None:
         parts = [session.run(fetches, {x: part}) for part in np.array_split(fed, 40)]
     for at, each in enumerate(whole):
         assert each.tobytes() == np.concatenate([part[at] for part in parts]).tobytes()
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 1.5, 0.0, -0.3])
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+def test_leaky_relus_are_what_they_say_of_any_size(kind: Any, alpha: float) -> None:
+    odd = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-7, -1e-7]
+    x = np.concatenate([odd, np.random.default_rng(6).normal(size=300_000)]).astype(kind)
+    dy = x[::-1].copy()
+    with np.errstate(all="ignore"):
+        wanted = np.where(x > kind(0), x, x * kind(alpha))
+        slopes = np.where(x > kind(0), dy, dy * kind(alpha))
+        for each in (x, x[:50]):
+            found = OPS["LeakyRelu"].kernel(np, each, alpha=alpha)  # type: ignore[misc]
+            assert found.tobytes() == wanted[: len(each)].tobytes()
+            found = OPS["LeakyReluGrad"].kernel(np, dy[: len(each)], each, alpha=alpha)  # type: ignore[misc]
+            assert found.tobytes() == slopes[: len(each)].tobytes()

@@ -21,6 +21,8 @@ from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import constant
 
+Array = np.ndarray[Any, Any]
+
 __all__ = ["one_hot"]
 
 
@@ -32,6 +34,10 @@ def _one_hot_shape(c: ShapeContext) -> Shape:
         return None
     at = len(indices) if axis == -1 else min(axis, len(indices))  # one too far: the step says so
     return (*indices[:at], depth, *indices[at:])
+
+
+_LARGE = 1 << 13
+"""Elements from which it takes less time to put on_value where it belongs than to compare each place."""
 
 
 @op(
@@ -63,7 +69,16 @@ def one_hot_op(
             )
     if depth < 0:
         raise errors.invalid_argument(f"depth must be non-negative, got: {int(depth)}")
-    hot = np.asarray(indices)[..., np.newaxis] == np.arange(int(depth))
+    places = np.asarray(indices)
+    if places.size * int(depth) >= _LARGE:
+        out = _with_few_put(places, int(depth), on_value, off_value)
+    else:
+        out = _compared(places, int(depth), on_value, off_value)
+    return out if axis in (-1, count) else np.moveaxis(out, -1, axis).copy()
+
+
+def _compared(places: Array, depth: int, on_value: Any, off_value: Any) -> Any:
+    hot = places[..., np.newaxis] == np.arange(depth)
     kind = on_value.dtype.kind
     if (
         kind in "fiub"
@@ -71,14 +86,26 @@ def one_hot_op(
         and off_value == 0
         and not (kind == "f" and np.signbit(off_value))
     ):
-        out = hot.astype(on_value.dtype)
-    elif kind in "fiub":
-        out = np.where(hot, on_value, off_value)
-    else:
-        out = np.empty(hot.shape, on_value.dtype)
-        out[...] = off_value
-        out[hot] = on_value
-    return out if axis in (-1, count) else np.moveaxis(out, -1, axis).copy()
+        return hot.astype(on_value.dtype)
+    if kind in "fiub":
+        return np.where(hot, on_value, off_value)
+    out = np.empty(hot.shape, on_value.dtype)
+    out[...] = off_value
+    out[hot] = on_value
+    return out
+
+
+def _with_few_put(places: Array, depth: int, on_value: Any, off_value: Any) -> Any:
+    """As `_compared`: only those that are on_value are looked at one by one."""
+    flat = places.reshape(-1).astype(np.int64, copy=False)
+    out = np.empty((len(flat), depth), on_value.dtype)
+    out[...] = off_value
+    inside = (flat >= 0) & (flat < depth)
+    rows = np.arange(len(flat))
+    if not inside.all():
+        rows, flat = rows[inside], flat[inside]
+    out[rows, flat] = on_value
+    return out.reshape(*places.shape, depth)
 
 
 def _unlike(kinds: Any, what: str, kind: Any, wanted: Any, given: bool) -> str:

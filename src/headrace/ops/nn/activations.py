@@ -8,6 +8,7 @@ Source: TF 1.15 core/ops/nn_ops.cc; Clevert et al., ICLR 2016 (elu); Klambauer e
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -235,11 +236,22 @@ def _(op: Operation, dout: Tensor) -> Any:
 _LEAKY = f"alpha: float = 0.20000000298023224; T: {_FLOATS} = float"
 
 
-@op("LeakyRelu", inputs="features: T", outputs="activations: T", attrs=_LEAKY, shape=unchanged)
+@op(
+    "LeakyRelu",
+    inputs="features: T",
+    outputs="activations: T",
+    attrs=_LEAKY,
+    shape=unchanged,
+    traits={ELEMENTWISE, SHARES},
+)
 def leaky_relu_op(xp: Any, features: Any, *, alpha: float) -> Any:
     """x where x > 0, alpha x elsewhere."""
-    scaled = features * features.dtype.type(alpha)
-    return where(features > features.dtype.type(0), features, scaled)
+    return _in_parts(partial(_leaky, alpha), False, features)
+
+
+def _leaky(alpha: float, x: Any) -> Any:
+    scaled = x * x.dtype.type(alpha)
+    return np.maximum(x, scaled) if 0 < alpha <= 1 else where(x > x.dtype.type(0), x, scaled)
 
 
 @op(
@@ -248,11 +260,15 @@ def leaky_relu_op(xp: Any, features: Any, *, alpha: float) -> Any:
     outputs="backprops: T",
     attrs=_LEAKY,
     shape=merged,
-    traits={NEVER_FAILS},
+    traits={NEVER_FAILS, ELEMENTWISE, SHARES},
 )
 def leaky_relu_grad(xp: Any, gradients: Any, features: Any, *, alpha: float) -> Any:
     """gradients where features > 0, alpha gradients elsewhere.  Raises as ReluGrad."""
     _check_same(gradients, features, "features")
+    return _in_parts(partial(_leaky_grad, alpha), False, gradients, features)
+
+
+def _leaky_grad(alpha: float, gradients: Any, features: Any) -> Any:
     scaled = gradients * gradients.dtype.type(alpha)
     return where(features > features.dtype.type(0), gradients, scaled)
 
