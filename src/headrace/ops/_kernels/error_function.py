@@ -16,7 +16,9 @@ __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
 _END: Final = 4.0
-_TOGETHER: Final = 4096  # numbers, which stay in the processor's nearest cache
+_TOGETHER: Final = (
+    1 << 15
+)  # numbers, which stay in a processor's cache; with fewer, threads wait for the interpreter
 _ABOVE: Final = (
     -1.320197404922e-08,
     4.684724302567e-06,

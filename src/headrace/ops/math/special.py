@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import NONE, OF_RAGGED, OF_SPARSE, PER_RECORD, Traits
+from headrace.base.traits import ELEMENTWISE, NONE, OF_RAGGED, OF_SPARSE, PER_RECORD, Traits
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import Gradient, OpSpec, op
@@ -97,7 +97,7 @@ _doubles = _each(math.erf)
     outputs="y: T",
     attrs=type_attr(FLOATS),
     shape=unchanged,
-    traits={PER_RECORD, OF_SPARSE, OF_RAGGED},
+    traits={PER_RECORD, ELEMENTWISE, OF_SPARSE, OF_RAGGED},
 )
 def erf(xp: Any, x: Any) -> Any:
     """The error function."""
