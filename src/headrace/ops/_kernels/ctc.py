@@ -29,7 +29,7 @@ def _logsumexp(one: Array, other: Array, third: Array) -> Array:
     """Of each three; `logaddexp` goes an element at a time, which takes three times as long."""
     most = np.maximum(np.maximum(one, other), third)
     base = np.where(most == NEVER, 0.0, most)
-    total = np.exp(one - base)
+    total: Array = np.exp(one - base)
     total += np.exp(other - base)
     total += np.exp(third - base)
     with np.errstate(divide="ignore"):
