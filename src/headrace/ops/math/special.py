@@ -22,6 +22,7 @@ from headrace.graph.registry import Gradient, OpSpec, op
 from headrace.graph.shape_fns import broadcast, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.error_function import erf_of_singles
+from headrace.ops._kernels.log_gamma import log_gamma_of_singles
 from headrace.ops.array.constants import constant
 from headrace.ops.array.shapes import shape
 from headrace.ops.math.arithmetic import add_v2, mul, neg, truediv
@@ -223,13 +224,26 @@ def _digamma(x: Array) -> Array:
     return np.where((x <= 0) & (fraction == 0), np.nan, total)
 
 
-lgamma = _special(
+_log_gamma_of_doubles = _each(_lgamma)
+
+
+@op(
     "Lgamma",
-    "log |Γ(x)|.",
-    _each(_lgamma),
-    _of_input(lambda x: make.Digamma(x)),
+    inputs="x: T",
+    outputs="y: T",
+    attrs=type_attr(FLOATS),
+    shape=unchanged,
     traits={OF_RAGGED},
 )
+def lgamma(xp: Any, x: Any) -> Any:
+    """log |Γ(x)|."""
+    x = np.asarray(x)
+    if x.dtype == np.float64:
+        return _log_gamma_of_doubles(x)
+    return log_gamma_of_singles(x).astype(x.dtype, copy=False)
+
+
+lgamma.gradient(_of_input(lambda x: make.Digamma(x)))
 digamma = _special(
     "Digamma",
     "The derivative of log Γ; NaN at its poles.",

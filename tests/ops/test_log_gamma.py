@@ -1,0 +1,63 @@
+"""log |Γ(x)| of single precision, beside the C library's in double precision."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from headrace.ops._kernels import log_gamma
+from headrace.ops._kernels.log_gamma import log_gamma_of_singles
+from headrace.ops.math.special import lgamma
+
+
+def exact(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def one(each: float) -> float:
+        try:
+            return math.lgamma(each)
+        except (ValueError, OverflowError):
+            return math.inf
+
+    return np.array([one(each) for each in x.astype(np.float64).tolist()])
+
+
+def test_values_are_those_of_double_precision_rounded() -> None:
+    near = np.linspace(-1e-3, 1e-3, 5001)
+    x = np.concatenate(
+        [np.linspace(0, 60, 20_001), np.logspace(-44, 36, 20_001), 1 + near, 2 + near]
+    )
+    singles = np.unique(x.astype(np.float32)[x.astype(np.float32) > 0])
+    wanted = exact(singles)
+    units = np.spacing(np.abs(wanted).astype(np.float32)).astype(np.float64)
+    assert np.max(np.abs(log_gamma_of_singles(singles) - wanted) / units) < 1.0
+
+
+def test_values_below_zero_are_too_but_where_they_are_near_zero() -> None:
+    x = np.concatenate([np.linspace(-30.3, -1e-3, 20_001), -np.logspace(-44, 6, 20_001)])
+    singles = np.unique(x.astype(np.float32))
+    wanted = exact(singles)
+    known = np.isfinite(wanted)
+    found = log_gamma_of_singles(singles)
+    assert np.isposinf(found[~known]).all()
+    units = np.spacing(np.maximum(np.abs(wanted[known]), 1e-3).astype(np.float32))
+    assert np.max(np.abs(found[known] - wanted[known]) / units) < 1.0
+
+
+def test_poles_zeros_infinities_and_any_shape() -> None:
+    x = np.array([[0.0, -0.0, -1, -50, -np.inf, np.inf, 1, 2, 3e38]], np.float32)
+    assert log_gamma_of_singles(x)[0].tolist() == [math.inf] * 6 + [0, 0, math.inf]
+    assert np.isnan(log_gamma_of_singles(np.array(np.nan, np.float32)))
+    assert log_gamma_of_singles(np.empty((0, 3), np.float32)).shape == (0, 3)
+    large = np.linspace(-5, 9, 3 * log_gamma._TOGETHER, dtype=np.float32).reshape(3, -1)
+    rows = np.stack([log_gamma_of_singles(row) for row in large])
+    assert log_gamma_of_singles(large.T).tolist() == rows.T.tolist()
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_each_type_has_its_own(kind: type) -> None:
+    x = np.array([0.25, 2.5, 7.0, -0.5], kind)
+    found = lgamma.kernel(np, x)
+    assert found.dtype == x.dtype
+    assert found.tolist() == exact(x).astype(kind).tolist()
