@@ -190,7 +190,9 @@ def functions_of(proto: Any) -> dict[str, Any]:
         return re.sub(r"(_frozen)?_\d+($|(?=___redundant))", "", name)
 
     def node(each: Any) -> Any:
-        called = [plain(value.func.name) for value in each.attr.values() if value.HasField("func")]
+        # Maps have no order: it is another one in each process.
+        attrs = [value for _, value in sorted(each.attr.items())]
+        called = [plain(value.func.name) for value in attrs if value.HasField("func")]
         return each.op, list(each.input), called
 
     return {

@@ -374,7 +374,7 @@ def _numbers(ports: Iterable[Port], node: str) -> list[int]:
 def _functions_of(node: pb.NodeDef, library: Mapping[str, Any]) -> Iterator[str]:
     """The functions that a node names."""
     names = [node.op]
-    for value in node.attr.values():
+    for _, value in sorted(node.attr.items()):  # a map has another order in each process
         names += [value.func.name, *(each.name for each in value.list.func)]
     return (name for name in names if name in library)
 

@@ -396,13 +396,13 @@ def names_of(op_type: str, values: Iterable[Any]) -> Iterator[str]:
 
 def _named(reference: pb.NameAttrList) -> Iterator[str]:
     yield reference.name
-    for attr in reference.attr.values():
+    for _, attr in sorted(reference.attr.items()):  # a map has another order in each process
         yield from _names_in(attr)
 
 
 def _names_of(node: pb.NodeDef) -> Iterator[str]:
     yield node.op
-    for attr in node.attr.values():
+    for _, attr in sorted(node.attr.items()):
         yield from _names_in(attr)
 
 
