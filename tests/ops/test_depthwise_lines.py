@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from headrace.ops._kernels import depthwise_lines
 from headrace.ops.nn import depthwise
+from headrace.run.exec.worker_pool import WorkerPool
 
 CASES = [
     (images, channels, each, window, stride, dilation, padding)
@@ -19,12 +21,20 @@ CASES = [
 ]
 
 
-@pytest.fixture(params=["a thread", "threads", "many parts"])
-def sharing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param != "a thread":
-        monkeypatch.setattr(depthwise_lines, "SHARED", 1)
+@pytest.fixture(params=["a part", "many parts", "threads"])
+def sharing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Of the lines of an image."""
     if request.param == "many parts":
         monkeypatch.setattr(depthwise_lines, "_TOGETHER", 20)
+    if request.param != "threads":
+        yield
+        return
+    monkeypatch.setattr(depthwise_lines, "SHARED", 1)
+    pool = WorkerPool(2)
+    with pool:
+        yield
+    assert pool.started
+    pool.close()
 
 
 def results(case: tuple[Any, ...]) -> list[bytes]:

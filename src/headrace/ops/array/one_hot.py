@@ -21,9 +21,11 @@ from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import constant
 
-Array = np.ndarray[Any, Any]
-
 __all__ = ["one_hot"]
+
+Array = np.ndarray[Any, Any]
+_LARGE = 1 << 13
+"""Elements from which it takes less time to put on_value where it belongs than to compare each place."""
 
 
 def _one_hot_shape(c: ShapeContext) -> Shape:
@@ -34,10 +36,6 @@ def _one_hot_shape(c: ShapeContext) -> Shape:
         return None
     at = len(indices) if axis == -1 else min(axis, len(indices))  # one too far: the step says so
     return (*indices[:at], depth, *indices[at:])
-
-
-_LARGE = 1 << 13
-"""Elements from which it takes less time to put on_value where it belongs than to compare each place."""
 
 
 @op(
