@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.plan.rules import elementwise
+from headrace.plan.rules import elementwise, products
 from headrace.run.exec.kernel import Runtime
 from tests.plan.programs import compiled, run, together_and_apart
 
@@ -29,7 +29,7 @@ def random(*shape: int, seed: int = 0) -> Array:
 
 @pytest.fixture
 def overwritten(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
-    """What was written over."""
+    """What was written over, whether by itself or with the product that it is."""
     found: list[Array] = []
     may_be_written = elementwise._may_be_written
 
@@ -38,7 +38,15 @@ def overwritten(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
         found.extend([array] * may)
         return may
 
+    multiplied = products.multiplied
+
+    def made(*args: Any) -> Array:
+        product: Array = multiplied(*args)
+        found.append(product)
+        return product
+
     monkeypatch.setattr(elementwise, "_may_be_written", noted)
+    monkeypatch.setattr(products, "multiplied", made)
     return found
 
 

@@ -111,6 +111,22 @@ def test_they_are_one_instruction_and_share_the_threads(monkeypatch: pytest.Monk
     assert parts == [8]
 
 
+def test_small_variables_between_large_ones_do_not_keep_them_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their joint update stands between those of the last layers."""
+    monkeypatch.setattr(joint_updates, "_LARGEST", 60)
+    fed, loss, _ = network()
+    train = tf.train.RMSPropOptimizer(0.1).minimize(loss)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        said = said_of(train, {fed: random(50, SIZES[0])}, session)
+    together = [part.split("]")[0].split() for part in said.split(" = updates [")[1:]]
+    assert together
+    assert all(members.count("ApplyRMSProp") == 4 for members in together)
+    assert " = joint-updates [" in said
+
+
 def test_one_that_takes_longer_than_the_others_is_shared_by_itself() -> None:
     fed = tf.placeholder(tf.float32, [None, 200])
     wide, narrow = tf.Variable(random(200, 90)), tf.Variable(random(90, 2))

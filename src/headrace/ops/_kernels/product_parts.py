@@ -19,13 +19,15 @@ from headrace.run.exec.worker_pool import parallel_for
 
 __all__: list[str] = []
 
+Then = Callable[[Any, tuple[slice, slice]], object]
+"""(part of a product, its rows and columns)"""
 LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 ms of one processor
 GRAIN = 16  # rows or columns that BLAS works on together
 _ACROSS = 4  # how many times as many rows there are where a second factor that lies across is laid out for each part
 SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie
 _THIN = 64  # elements that are summed up, at most, where rows of a product are made so; columns: twice that
 _ROWS, _LINE = 8, 64  # rows or columns of them are a multiple of
-_MORE = 23  # slot of scratch memory
+_MORE, _APART = 23, 22  # slots of scratch memory
 _FEW = 64  # rows, which take less time than reading the other factor, if that is not in a cache
 FAR, NEAR = (
     4 << 20,
@@ -87,8 +89,11 @@ def multiply(x: Any, y: Any, out: Any) -> None:
         np.matmul(x, y[:, whole:], out=out[:, whole:])
 
 
-def in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
-    """A product of matrices, a few of its rows or columns at a time (`run.exec.worker_pool`).  Raises ValueError."""
+def in_parts(x: Any, y: Any, work: int, out: Any, then: Then | None = None) -> Any:
+    """A product of matrices, a few of its rows or columns at a time (`run.exec.worker_pool`).  Raises ValueError.
+
+    then: what is done with each part as soon as it is made; for `is_large_product` alone.
+    """
     if x.shape[1] != y.shape[0]:
         raise ValueError("inner dimensions differ")
     if out is None:
@@ -100,7 +105,18 @@ def in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
 
     def part(where: tuple[slice, slice]) -> None:
         rows, columns = where
-        multiply(x[rows], y[:, columns], out[where])
+        if then is None:
+            multiply(x[rows], y[:, columns], out[where])
+            return
+        made = into = out[where]
+        if (
+            not into.flags.c_contiguous
+        ):  # NumPy does arithmetic with short pieces of rows at half its speed
+            made = scratch(_APART, into.shape, into.dtype)
+        multiply(x[rows], y[:, columns], made)
+        then(made, where)
+        if made is not into:
+            np.copyto(into, made)
 
     parallel_for(part, parts_of_product(x, y, work), products=True)
     return out

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.graph.graph import Operation
 from headrace.ops._kernels.blocks import LARGE
 from headrace.ops._kernels.convolving import convolved
 from headrace.ops._kernels.windows import geometry
@@ -84,13 +85,14 @@ def continues(
     facts: Facts,
     taken: AbstractSet[Instr],
     beside: Sequence[int] = (0, 1),
+    joins: Callable[[Operation], bool] = is_elementwise,
 ) -> bool:
     """Whether it makes of each element of `value` and at most one thing beside it one of the same type.
 
-    beside: how many dimensions that may have, if it is known.
+    beside: how many dimensions that may have, if it is known.  joins: which nodes do so.
     """
     op = instr.op
-    if not may_join(instr, taken) or not is_elementwise(op) or writes_into(op) is None:
+    if not may_join(instr, taken) or not joins(op) or writes_into(op) is None:
         return False
     kinds = {tensor._dtype._base for tensor in (*op.inputs, op.outputs[0])}
     if instr.inputs.count(value) != 1 or len(instr.inputs) > 2 or len(kinds) != 1:

@@ -27,6 +27,7 @@ from headrace.ops.training.update_rules import Product, gradient_at
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
 from headrace.plan.ir import NODE, Facts, Instr
+from headrace.plan.rules import joint_updates
 from headrace.plan.rules.group import Group, Having, Match, Rule
 from headrace.plan.rules.updates import FEWEST, product_for
 from headrace.plan.variables import Variables
@@ -83,7 +84,8 @@ def _unordered(root: Instr, facts: Facts, taken: AbstractSet[Instr]) -> list[Ins
             joins = seen.isdisjoint(mine) and len({*mine}) == len(mine)
             if joins:
                 found.append(instr)
-        if instr.effects and (not found or found[-1] is not instr):
+        other = not found or found[-1] is not instr
+        if instr.effects and other and instr.what != joint_updates.RULE.name:
             break
         seen.update(variables.seen_by(instr))
         awaited |= _behind(instr.controls, own)

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from headrace.run.exec.blas_memory import use_large_pages
+
 _NAMES = (
     "scipy_openblas_{}_num_threads64_",
     "scipy_openblas_{}_num_threads",
@@ -63,6 +65,7 @@ def _found() -> tuple[Get, Set] | None:
         return None
     for name in _NAMES:
         if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
+            use_large_pages(library)
             return getattr(library, name.format("get")), getattr(library, name.format("set"))
     return None
 

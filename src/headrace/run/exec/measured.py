@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.run.exec.worker_pool import processors
+from headrace.run.exec.processors import processors
 
 SETTING: Final = "HEADRACE_MEASURED"
 MOST: Final = 4096

@@ -21,7 +21,6 @@ at once.
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
@@ -35,6 +34,7 @@ import numpy as np
 from headrace.run.exec import blas
 from headrace.run.exec.callback_threads import CallbackThreads
 from headrace.run.exec.float_warnings import BUFFER
+from headrace.run.exec.processors import processors
 from headrace.run.uninterrupted import changes
 
 
@@ -50,14 +50,6 @@ _PATIENCE_S = 0.0002  # helpers of a small product may come so late
 _FIRST_PAUSE, _LONGEST_PAUSE = 8, 256  # products
 
 clock = time.perf_counter
-
-
-def processors() -> int:
-    """How many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 class _Job:
