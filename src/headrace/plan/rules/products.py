@@ -81,9 +81,8 @@ class _Together:
             assert function is not None
             self._steps.append((function, [inputs.get(value) for value in member.inputs]))
         self._beside = [at for _, places in self._steps for at in places if at is not None]
-        self._count = len(
-            group.outputs
-        )  # all but the first are wanted for their shape, which is its own
+        # All outputs but the first are wanted for their shape, which is its own.
+        self._count = len(group.outputs)
 
     def results(self, values: Sequence[Any]) -> list[Any] | None:
         """The group's outputs, or None where it has to run node by node."""

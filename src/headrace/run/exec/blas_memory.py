@@ -15,9 +15,8 @@ from typing import Any, Final
 
 from headrace.run.exec.processors import processors
 
-_BUFFER: Final = (
-    32 << 20
-)  # bytes; where one is smaller, what comes after it is advised as well, and none the worse
+# Bytes; where a buffer is smaller, what comes after it is advised as well, and none the worse.
+_BUFFER: Final = 32 << 20
 _BEGUN: Final = 2 << 20  # bytes that may have small pages already: less than any build's buffer
 _DONTNEED, _HUGEPAGE = 4, 14  # advice, as Linux numbers it
 _MOST: Final = 32  # buffers; every build has 50
