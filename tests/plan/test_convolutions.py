@@ -276,3 +276,14 @@ def test_empty_batches_and_infinities_are_no_exception(runtime: Runtime) -> None
         )
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_what_follows_may_have_no_output() -> None:
+    x = tf.placeholder(tf.float32, [2, 8, 8, 3])
+    kept = tf.Variable(np.zeros((2, 8, 8, 4), np.float32), use_resource=True)
+    made = tf.nn.conv2d(x, tf.constant(random(3, 3, 3, 4)), [1, 1, 1, 1], "SAME")
+    assigned = kept.assign(made).op
+    with tf.Session() as session:
+        session.run(assigned, {x: random(2, 8, 8, 3)})
+        found, wanted = session.run([kept, made], {x: random(2, 8, 8, 3)})
+    np.testing.assert_array_equal(found, wanted)

@@ -230,3 +230,19 @@ def test_a_variable_that_changes_in_between_is_read_where_it_was() -> None:
         for number in range(3):
             wanted = 1 / (1 + np.exp(-(value @ random(INNER, 40) + number)))
             np.testing.assert_allclose(session.run(made, {x: value}), wanted, 1e-4, 1e-5)
+
+
+def test_what_follows_may_have_no_output() -> None:
+    kept = tf.Variable(np.zeros((150, 40), np.float32), use_resource=True)
+    x = tf.placeholder(tf.float32, [150, INNER])
+    product = tf.matmul(x, tf.constant(random(INNER, 40)), name="product")
+    update = tf.train.GradientDescentOptimizer(1.0).apply_gradients([(tf.tanh(product), kept)])
+    assigned = kept.assign(tf.matmul(x, tf.constant(random(INNER, 40, seed=2)))).op
+    value = random(150, INNER, seed=1)
+    with tf.Session() as session:
+        session.run(kept.initializer)
+        session.run(update, {x: value})
+        wanted = -np.tanh(value @ random(INNER, 40))
+        np.testing.assert_allclose(session.run(kept), wanted, 1e-3, 1e-4)
+        session.run(assigned, {x: value})
+        np.testing.assert_allclose(session.run(kept), value @ random(INNER, 40, seed=2), 1e-3, 1e-4)

@@ -39,6 +39,7 @@ def may_join(instr: Instr, taken: AbstractSet[Instr]) -> bool:
     return (
         not instr.body
         and instr not in taken
+        and bool(instr.op.outputs)
         and instr.op.outputs[0]._dtype._base.np in _KINDS
         and instr.op.attrs.get("data_format", b"NHWC") == b"NHWC"
     )
