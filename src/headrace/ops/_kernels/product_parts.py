@@ -8,6 +8,7 @@ worker pool.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -53,8 +54,10 @@ def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
     lies_across = y.flags.f_contiguous and not y.flags.c_contiguous
     by_rows = rows >= (_ACROSS * columns if lies_across else columns)
     longer = rows if by_rows else columns
-    each = -(-longer // (count_of_parts(work) * GRAIN)) * GRAIN
-    cuts = [slice(first, min(first + each, longer)) for first in range(0, longer, each)]
+    grains = -(-longer // GRAIN)
+    count = max(min(count_of_parts(work), grains), 1)
+    ends = [min(-(-grains * number // count) * GRAIN, longer) for number in range(count + 1)]
+    cuts = list(itertools.starmap(slice, itertools.pairwise(ends)))
     if by_rows:
         return [(cut, slice(columns)) for cut in cuts]
     return [(slice(rows), cut) for cut in cuts]

@@ -100,6 +100,16 @@ def change_rows(ufunc: np.ufunc, array: Array, ids: Array, changes: Array) -> No
     array[where] = rows
 
 
+def change_elements(ufunc: np.ufunc, array: Array, ids: Array, changes: Array) -> None:
+    """As `change_rows`, of any ufunc of two numbers and an array without gaps; n may be 0.
+
+    NumPy has loops for single elements of vectors, which take an eighth of the time of those for rows.
+    """
+    width = array.shape[1]
+    elements = ids.astype(np.intp, copy=False)[:, None] * width + np.arange(width)
+    ufunc.at(array.reshape(-1), elements.reshape(-1), changes.reshape(-1))
+
+
 def _change(ufunc: np.ufunc, row: Array, at: Array, changes: Array) -> None:
     """row [width], changed by each of the changes numbered at [m], one after the other."""
     if len(at) > _ONE_BY_ONE:
