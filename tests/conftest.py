@@ -26,6 +26,9 @@ hypothesis.settings.load_profile("headrace")
 os.environ.setdefault("HEADRACE_XLA", "off")
 os.environ.setdefault("HEADRACE_MEASURED", "off")  # nothing in the user's cache
 
+# TensorFlow's optimizer makes other nodes with oneDNN, which it uses by itself on some processors only.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
 SOON_S = 0.1  # for threads whose end is but a moment away, as that of most is
 GRACE_S = 60.0  # for threads that are already on their way out; a busy machine is slow, not wrong
 
