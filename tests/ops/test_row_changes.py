@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.ops._kernels import row_sums
 from headrace.ops.state import references
 
 Array = np.ndarray[Any, Any]
 UFUNCS = [np.add, np.subtract, np.multiply, np.divide, np.minimum, np.maximum]
 
 
-@pytest.fixture(params=["elements", "rows"], autouse=True)
+@pytest.fixture(params=["elements", "few elements at once", "rows"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Changed by elements, as few are, or put in order first."""
+    if request.param == "few elements at once":
+        monkeypatch.setattr(row_sums, "_PIECE", 20)
     if request.param == "rows":
         monkeypatch.setattr(references, "_MANY", 0)
         monkeypatch.setattr(references, "_WIDE", 1)

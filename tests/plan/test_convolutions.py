@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import headrace as tf
 from headrace.base import errors
 from headrace.ops._kernels import layouts
 from headrace.plan.rules import convolution_gradients, convolutions
-from headrace.plan.rules.group import Group, Plain
 from headrace.run.exec.kernel import Runtime
 from headrace.run.exec.worker_pool import WorkerPool
 from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
@@ -64,25 +63,6 @@ NETWORKS: list[dict[str, Any]] = [
     {"bias_first": True},
 ]
 ALONE = NETWORKS[-2:]  # whose gradients come from other nodes, or go to others
-
-
-@pytest.fixture
-def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Rules of the groups whose nodes have run one by one."""
-    rules: list[str] = []
-    plain = Group.plain
-
-    def noting(group: Group) -> Plain:
-        run = plain(group)
-
-        def noted(step: Any, values: Sequence[Any]) -> Sequence[Any]:
-            rules.append(group.instr.what)
-            return run(step, values)
-
-        return noted
-
-    monkeypatch.setattr(Group, "plain", noting)
-    return rules
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

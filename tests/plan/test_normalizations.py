@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import headrace as tf
 from headrace.base import errors
 from headrace.ops._kernels import layouts
 from headrace.plan.explain import explaining
-from headrace.plan.rules.group import Group, Plain
 from headrace.run.exec.kernel import Runtime
 from headrace.run.exec.worker_pool import WorkerPool
 from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
@@ -34,25 +33,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(f"{KERNELS}convolving.ROWS_AT_LEAST", 1)
     with tf.Graph().as_default():
         yield
-
-
-@pytest.fixture
-def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Rules of the groups whose nodes have run one by one."""
-    rules: list[str] = []
-    plain = Group.plain
-
-    def noting(group: Group) -> Plain:
-        run = plain(group)
-
-        def noted(step: Any, values: Sequence[Any]) -> Sequence[Any]:
-            rules.append(group.instr.what)
-            return run(step, values)
-
-        return noted
-
-    monkeypatch.setattr(Group, "plain", noting)
-    return rules
 
 
 @pytest.fixture(params=["", "in tiles of lines", "in tiles of the lines of each picture"])

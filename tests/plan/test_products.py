@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import headrace as tf
 from headrace.ops._kernels import product_parts
 from headrace.ops.linalg import products as linear
 from headrace.plan.rules import products
-from headrace.plan.rules.group import Group, Plain
 from headrace.run.exec.kernel import Runtime
 from headrace.run.exec.worker_pool import WorkerPool
 from tests.plan.programs import DEVICE, compiled, instructions, run, together_and_apart
@@ -36,25 +35,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def random(*shape: int, seed: int = 0, kind: Any = np.float32) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(kind)
-
-
-@pytest.fixture
-def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Rules of the groups whose nodes have run one by one."""
-    rules: list[str] = []
-    plain = Group.plain
-
-    def noting(group: Group) -> Plain:
-        run = plain(group)
-
-        def noted(step: Any, values: Sequence[Any]) -> Sequence[Any]:
-            rules.append(group.instr.what)
-            return run(step, values)
-
-        return noted
-
-    monkeypatch.setattr(Group, "plain", noting)
-    return rules
 
 
 def same(fetches: list[Any], feeds: dict[Any, Any], runtime: Runtime) -> list[Array]:

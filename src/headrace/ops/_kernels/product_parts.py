@@ -95,7 +95,7 @@ def multiply(x: Any, y: Any, out: Any) -> None:
 def in_parts(x: Any, y: Any, work: int, out: Any, then: Then | None = None) -> Any:
     """A product of matrices, a few of its rows or columns at a time (`run.exec.worker_pool`).  Raises ValueError.
 
-    then: what is done with each part as soon as it is made; for `is_large_product` alone.
+    then: what is done with each part as soon as it is made.
     """
     if x.shape[1] != y.shape[0]:
         raise ValueError("inner dimensions differ")
@@ -104,6 +104,8 @@ def in_parts(x: Any, y: Any, work: int, out: Any, then: Then | None = None) -> A
     way = _in_order(x, y)
     if way is not None:
         way(x, y, work, out)
+        if then is not None:
+            then(out, (slice(None), slice(None)))
         return out
 
     def part(where: tuple[slice, slice]) -> None:
@@ -112,9 +114,8 @@ def in_parts(x: Any, y: Any, work: int, out: Any, then: Then | None = None) -> A
             multiply(x[rows], y[:, columns], out[where])
             return
         made = into = out[where]
-        if (
-            not into.flags.c_contiguous
-        ):  # NumPy does arithmetic with short pieces of rows at half its speed
+        # NumPy does arithmetic with short pieces of rows at half its speed.
+        if not into.flags.c_contiguous:
             made = scratch(_APART, into.shape, into.dtype)
         multiply(x[rows], y[:, columns], made)
         then(made, where)

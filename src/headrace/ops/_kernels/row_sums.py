@@ -23,7 +23,7 @@ Rows = Callable[[Array, Array], None]
 _BLOCK = 1 << 16  # elements of sums that are made together
 _FEW = 4  # sums that are still to go on when each is finished by itself, if that takes fewer calls
 _ONE_BY_ONE = 16  # rows that are added to a sum one by one; of more a block is made first
-_PIECE = 1 << 18  # elements of rows that one sum takes at once
+_PIECE = 1 << 18  # elements of rows that one sum takes, or that are changed, at once
 _SHARED = 1 << 20  # elements of rows from which on threads share them
 
 
@@ -105,9 +105,12 @@ def change_elements(ufunc: np.ufunc, array: Array, ids: Array, changes: Array) -
 
     NumPy has loops for single elements of vectors, which take an eighth of the time of those for rows.
     """
-    width = array.shape[1]
-    elements = ids.astype(np.intp, copy=False)[:, None] * width + np.arange(width)
-    ufunc.at(array.reshape(-1), elements.reshape(-1), changes.reshape(-1))
+    width, flat = array.shape[1], array.reshape(-1)
+    each = max(_PIECE // width, 1)  # so that what says where they are takes little memory
+    starts, within = ids.astype(np.intp, copy=False)[:, None] * width, np.arange(width)
+    for first in range(0, len(ids), each):
+        some = slice(first, first + each)
+        ufunc.at(flat, (starts[some] + within).reshape(-1), changes[some].reshape(-1))
 
 
 def _change(ufunc: np.ufunc, row: Array, at: Array, changes: Array) -> None:

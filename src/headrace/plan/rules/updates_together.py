@@ -70,7 +70,7 @@ def _is_large(update: Instr) -> bool:
 
 def _unordered(root: Instr, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr]:
     """`root`, and the updates before it that have other variables, at which nothing between looks, and for which
-    nothing there waits.
+    nothing there waits.  The joint update of small variables may stand between them.
     """
     variables = Variables(facts.step)
     found: list[Instr] = []

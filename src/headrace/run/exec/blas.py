@@ -65,7 +65,6 @@ def _found() -> tuple[Get, Set] | None:
         return None
     for name in _NAMES:
         if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
-            use_large_pages(library)
             return getattr(library, name.format("get")), getattr(library, name.format("set"))
     return None
 
@@ -86,6 +85,8 @@ class _Limit:
             with self._lock:
                 if not self._looked:
                     self._functions = _found()
+                    if self._functions is not None:
+                        use_large_pages(_library())
                     self._looked = True
         return self._functions
 
