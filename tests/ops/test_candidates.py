@@ -55,9 +55,11 @@ def test_unique_classes_are_different_and_their_counts_are_those_of_one_number_o
 
 
 @pytest.mark.parametrize("name", ["uniform", "log_uniform", "learned_unigram"])
-@pytest.mark.parametrize("unique", [True, False])
+@pytest.mark.parametrize(
+    ("unique", "classes"), [(True, 64), (True, 90), (True, 500), (True, 50_000), (False, 500)]
+)
 def test_draws_of_many_steps_are_those_of_a_sampler_that_makes_each_by_itself(
-    name: str, unique: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, unique: bool, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is made for the next steps, and what is kept after some, to the bit."""
     found = []
@@ -65,10 +67,10 @@ def test_draws_of_many_steps_are_those_of_a_sampler_that_makes_each_by_itself(
         if alone:
             monkeypatch.setattr(candidates, "_MOST_KEPT", 0)
             monkeypatch.setattr(
-                candidates.Sampler, "draw_first", lambda self, words, size: self.draw(words, size)
+                candidates.Sampler, "draw_first", lambda self, words, size, _: self.draw(words, size)
             )
         with tf.Graph().as_default(), tf.Session() as session:
-            fetches = sampler(name)(TRUE, 2, 64, unique, 500, seed=5)
+            fetches = sampler(name)(TRUE, 2, 64, unique, classes, seed=5)
             found.append([session.run(fetches) for _ in range(40)])
     for one, other in zip(*found, strict=True):
         for mine, theirs in zip(one, other, strict=True):

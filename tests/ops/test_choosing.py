@@ -13,17 +13,19 @@ from headrace.graph.registry import OPS
 from headrace.ops._kernels import choosing
 
 COUNT = 3 * choosing._TOGETHER + 5
+FEW = choosing._TOGETHER - 3
 KINDS = [*"?bBhHiIlLefdFD", ml_dtypes.bfloat16, object]
 
 
-def made(kind: Any, seed: int) -> np.ndarray[Any, Any]:
-    return (np.random.default_rng(seed).random(COUNT) * 100).astype(kind)
+def made(kind: Any, seed: int, count: int) -> np.ndarray[Any, Any]:
+    return (1 + np.random.default_rng(seed).random(count) * 100).astype(kind)
 
 
+@pytest.mark.parametrize("count", [choosing._LEAST - 1, choosing._LEAST, FEW, COUNT])
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_types_are_chosen_as_where_does(kind: Any) -> None:
-    condition = np.random.default_rng(0).random(COUNT) > 0.5
-    x, y = made(kind, 1), made(kind, 2)
+def test_all_types_are_chosen_as_where_does(kind: Any, count: int) -> None:
+    condition = np.random.default_rng(0).random(count) > 0.5
+    x, y = made(kind, 1, count), made(kind, 2, count)
     for one, other in ((x, y), (x[7], y), (x, y[7]), (x[7], y[7])):
         a, b = np.asarray(one, x.dtype), np.asarray(other, x.dtype)
         found, wanted = choosing.where(condition, a, b), np.where(condition, a, b)
@@ -31,10 +33,11 @@ def test_all_types_are_chosen_as_where_does(kind: Any) -> None:
         assert found.tobytes() == wanted.tobytes()
 
 
-def test_bits_of_infinities_zeros_and_nan_stay() -> None:
+@pytest.mark.parametrize("count", [FEW, COUNT])
+def test_bits_of_infinities_zeros_and_nan_stay(count: int) -> None:
     odd = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45], np.float32)
-    x, y = np.resize(odd, COUNT), np.resize(odd[::-1], COUNT)
-    condition = np.random.default_rng(0).random(COUNT) > 0.5
+    x, y = np.resize(odd, count), np.resize(odd[::-1], count)
+    condition = np.random.default_rng(0).random(count) > 0.5
     assert choosing.where(condition, x, y).tobytes() == np.where(condition, x, y).tobytes()
 
 
@@ -65,11 +68,15 @@ def test_shapes_that_broadcast_and_arrays_with_gaps(
         assert found.tolist() == wanted.tolist()
 
 
-def test_the_result_is_nobody_elses() -> None:
-    x, y = made("f", 1), made("f", 2)
-    found = choosing.where(np.ones(COUNT, bool), x, y)
+@pytest.mark.parametrize("count", [FEW, COUNT])
+def test_the_result_is_nobody_elses(count: int) -> None:
+    x, y = made("f", 1, count), made("f", 2, count)
+    holds = np.ones(count, bool)
+    found = choosing.where(holds, x, y)
     found[:] = 0
-    assert x.any()
+    assert x.all()
+    assert y.all()
+    assert holds.all()
 
 
 def test_large_ones_in_a_graph_beside_small_ones() -> None:

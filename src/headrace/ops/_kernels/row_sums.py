@@ -8,6 +8,7 @@ Called by: ops.sparse, ops.state.references.  Threads: any; large ones are share
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -107,10 +108,18 @@ def change_elements(ufunc: np.ufunc, array: Array, ids: Array, changes: Array) -
     """
     width, flat = array.shape[1], array.reshape(-1)
     each = max(_PIECE // width, 1)  # so that what says where they are takes little memory
-    starts, within = ids.astype(np.intp, copy=False)[:, None] * width, np.arange(width)
+    starts, within = ids.astype(np.intp)[:, None], _columns(width)
+    starts *= width
     for first in range(0, len(ids), each):
         some = slice(first, first + each)
         ufunc.at(flat, (starts[some] + within).reshape(-1), changes[some].reshape(-1))
+
+
+@lru_cache(16)
+def _columns(width: int) -> Array:
+    found = np.arange(width)
+    found.flags.writeable = False
+    return found
 
 
 def _change(ufunc: np.ufunc, row: Array, at: Array, changes: Array) -> None:

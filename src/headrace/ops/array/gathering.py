@@ -8,6 +8,8 @@ where_op.cc, python/ops/array_ops.py, array_grad.py), GraphDefs as 2.21.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext, check_scattered
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import checked_axis, gathered_axis
+from headrace.ops._kernels.places import all_below
 from headrace.ops.array.constants import checked_sizes, ones, zeros
 from headrace.ops.array.joining import concat
 from headrace.ops.array.shapes import expand_dims, rank, reshape, shape, size, squeeze, transpose
@@ -45,7 +48,7 @@ __all__ = [
 
 def check_indices(indices: Any, limit: int) -> None:
     """Raises InvalidArgument if one is not in [0, limit)."""
-    if not indices.size or (indices.min() >= 0 and indices.max() < limit):
+    if all_below(indices, limit):
         return
     at = np.argwhere((indices < 0) | (indices >= limit))[0].tolist()
     raise errors.invalid_argument(
@@ -157,6 +160,28 @@ def gather_v2_op(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: i
     flat = params.reshape(count, _product(params.shape[batch:at]), params.shape[at], -1)
     taken = np.moveaxis(flat[np.arange(count)[:, None], :, rows], 1, 2)
     return taken.reshape(made)
+
+
+def _of_rows(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any, Any], Any] | None:
+    """Along an axis that is known to be the first: one look at the indices says whether all are of rows."""
+    kernel = None if op.spec is None else op.spec.kernel
+    if kernel is None or op["batch_dims"] or known[2] is None or known[2].shape or known[2]:
+        return None
+    plain = partial(kernel, np, batch_dims=0)
+
+    def rows(params: Any, indices: Any, axis: Any) -> Any:
+        if not (
+            params.__class__ is indices.__class__ is np.ndarray and params.ndim and indices.ndim
+        ):
+            return plain(params, indices, axis)
+        if not indices.size or not all_below(indices, len(params)):
+            return plain(params, indices, axis)
+        return params.take(indices, 0)
+
+    return rows
+
+
+gather_v2_op.knowing(_of_rows)
 
 
 def _product(sizes: tuple[int, ...]) -> int:

@@ -291,6 +291,7 @@ def _or_nothing(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any, Any]
     if zeros.count(True) != 1 or kernel is None:
         return None
     first, plain = zeros[1], partial(kernel, np)
+    bits = np.dtype(f"i{known[1 + zeros.index(True)].itemsize}")
 
     def masked(condition: Any, t: Any, e: Any) -> Any:
         given = t if first else e
@@ -300,8 +301,8 @@ def _or_nothing(op: Operation, known: Sequence[Any]) -> Callable[[Any, Any, Any]
             return plain(condition, t, e)
         chosen = condition.view(np.int8)
         narrow = np.negative(chosen) if first else np.subtract(chosen, np.int8(1))
-        mask = narrow.astype(f"i{given.itemsize}")
-        np.bitwise_and(mask, given.view(mask.dtype), mask)
+        mask = narrow.astype(bits)
+        np.bitwise_and(mask, given.view(bits), mask)
         return mask.view(given.dtype)
 
     return masked

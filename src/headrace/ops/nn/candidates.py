@@ -20,6 +20,7 @@ from headrace.base.traits import SIZED_BY_VALUES, STATEFUL
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.places import all_below
 from headrace.ops._kernels.word_streams import Words, doubles_of, wide_below
 from headrace.ops.random.draws import seeds_of, stream_of
 from headrace.run.exec.kernel import KernelContext
@@ -49,9 +50,11 @@ class Sampler:
         """`size` classes, int64."""
         return self.made_of(words.take(2 * size))
 
-    def draw_first(self, words: Words, size: int) -> Array:
-        """As `draw`, of a step that has drawn nothing yet."""
-        return words.first(2 * size, self.made_of)
+    def draw_first(self, words: Words, size: int, wanted: int) -> Array:
+        """As `draw`, of a step that has drawn nothing yet; and behind them, maybe, the first `wanted` different ones,
+        as `_WithDifferent` has them.
+        """
+        return words.first(2 * size, _WithDifferent(self, wanted))
 
     def made_of(self, words: Array) -> Array:
         """Classes [.., n] of words [.., 2 n]."""
@@ -67,6 +70,32 @@ class Sampler:
 
     def learn(self, classes: Array) -> None:
         """Nothing."""
+
+
+class _WithDifferent(NamedTuple):
+    """Classes that the sampler draws, and the different ones of them; those of the same sampler are the same."""
+
+    sampler: Sampler
+    wanted: int
+
+    def __call__(self, words: Array) -> Array:
+        """[n, size + 1 + wanted] of words [n, 2 size]: the classes drawn, how many it took until as many different ones
+        as are wanted were there, and those in the order in which they came; zeros where there are too few.
+        """
+        drawn, wanted = self.sampler.made_of(words), self.wanted
+        count, size = drawn.shape
+        order = drawn.argsort(axis=1, kind="stable")
+        ordered = np.take_along_axis(drawn, order, 1)
+        new = np.ones(drawn.shape, bool)
+        np.put_along_axis(new, order[:, 1:], ordered[:, 1:] != ordered[:, :-1], 1)
+        seen = new.cumsum(axis=1)
+        enough = seen[:, -1] >= wanted
+        found = np.zeros((count, size + 1 + wanted), np.int64)
+        found[:, :size] = drawn
+        found[enough, size] = (seen[enough] < wanted).sum(axis=1) + 1
+        different = drawn[new & (seen <= wanted) & enough[:, None]]
+        found[enough, size + 1 :] = different.reshape(-1, wanted)
+        return found
 
 
 class _LogUniform(Sampler):
@@ -108,7 +137,7 @@ class _Learned(Sampler):
         sums = np.cumsum(self._weights)
         return np.searchsorted(sums, words.below(int(sums[-1]), size), side="right")
 
-    def draw_first(self, words: Words, size: int) -> Array:
+    def draw_first(self, words: Words, size: int, wanted: int) -> Array:
         return self.draw(words, size)  # of weights that change
 
     def share(self, classes: Array) -> Array:
@@ -119,17 +148,20 @@ class _Learned(Sampler):
         np.add.at(self._weights, classes.ravel(), 1)
 
 
-def _distinct(sampler: Sampler, words: Words, count: int) -> tuple[list[int], int]:
-    """`count` different classes, and how many were drawn for them."""
-    drawn: list[int] = []
-    found: dict[int, None] = {}  # in the order in which they came first
+def _distinct(sampler: Sampler, words: Words, count: int) -> tuple[Array, int]:
+    """`count` different classes, int64, and how many were drawn for them."""
+    size = max(64, 2 * count)
+    first = sampler.draw_first(words, size, count)
+    if len(first) > size and (tries := int(first[size])):
+        return first[size + 1 :].copy(), tries
+    drawn = first[:size].tolist()
+    found: dict[int, None] = dict.fromkeys(drawn)  # in the order in which they came first
     while len(found) < count:
-        draw = sampler.draw if drawn else sampler.draw_first
-        more = draw(words, max(64, 2 * (count - len(found)))).tolist()
+        more = sampler.draw(words, max(64, 2 * (count - len(found)))).tolist()
         drawn += more
         found.update(dict.fromkeys(more))
     different = list(found)[:count]
-    return different, drawn.index(different[-1]) + 1
+    return np.array(different, np.int64), drawn.index(different[-1]) + 1
 
 
 def _expected(shares: Array, count: int, tries: int) -> Array:
@@ -178,8 +210,7 @@ def sample(
         raise errors.invalid_argument(
             f"Sampler's range is too small: {num_sampled} different classes cannot be drawn of {range_max}"
         )
-    # Numbers below 0 are large ones without a sign.
-    if true_classes.size and true_classes.view(np.uint64).max() >= range_max:
+    if not all_below(true_classes, range_max):
         outside = (true_classes < 0) | (true_classes >= range_max)
         raise errors.invalid_argument(
             f"`true_candidate` out of range [0, {range_max}), received {int(true_classes[outside][0])}"
@@ -189,8 +220,7 @@ def sample(
     sampler = memory.sampler
     with memory.lock:
         if unique:
-            drawn, tries = _distinct(sampler, words, num_sampled)
-            sampled = np.array(drawn, np.int64)
+            sampled, tries = _distinct(sampler, words, num_sampled)
         else:
             sampled = sampler.draw(words, num_sampled).astype(np.int64, copy=False)
             tries = num_sampled

@@ -19,6 +19,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels import ctc
+from headrace.ops._kernels.places import all_below
 from headrace.ops.array.shapes import expand_dims
 from headrace.ops.tables import make
 
@@ -78,7 +79,7 @@ def _labels(
         raise errors.invalid_argument(
             f"labels_values must have an entry a row of labels_indices: {text(values.shape)} and {text(indices.shape)}"
         )
-    if indices.size and not (indices[:, 0].min() >= 0 and indices[:, 0].max() < batch):
+    if not all_below(indices[:, 0], batch):
         raise errors.invalid_argument(
             f"labels_indices(_, 0) must be from 0 to the batch's {batch} - 1: {indices[:, 0].tolist()[:8]}"
         )

@@ -78,7 +78,7 @@ class _Weighted(Sampler):
     def draw(self, words: Words, size: int) -> Array:
         return self._alias.draw(words, size)
 
-    def draw_first(self, words: Words, size: int) -> Array:
+    def draw_first(self, words: Words, size: int, wanted: int) -> Array:
         return self.draw(words, size)
 
     def share(self, classes: Array) -> Array:

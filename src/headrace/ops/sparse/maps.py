@@ -18,6 +18,7 @@ from headrace.base.shapes import Shape, text
 from headrace.base.traits import STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
+from headrace.ops._kernels.places import all_below
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.sparse_maps import Sparse, SparseTensorsMap
 
@@ -76,7 +77,7 @@ def rows_of(indices: Array, values: Array, shape: Array) -> list[Sparse]:
         )
     count = int(shape[0])
     rows = indices[:, 0]
-    if len(rows) and (rows.min() < 0 or rows.max() >= count):
+    if not all_below(rows, count):
         at = int(np.flatnonzero((rows < 0) | (rows >= count))[0])
         raise errors.invalid_argument(
             f"indices[{at}] = {text(tuple(indices[at]))} is out of bounds: need 0 <= index < "

@@ -14,7 +14,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, check_scattered, from_attr, scalar
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.places import all_below
 from headrace.ops._kernels.row_sums import change_elements, change_rows
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.on_device import made_at
@@ -300,8 +301,7 @@ def _rows(ref: State, array: Array, indices: Array, updates: Array) -> None:
             "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape "
             f"{shapes.text(updates.shape)}: they should have {shapes.text(wanted)}, or be a scalar"
         )
-    # Numbers below 0 are large ones without a sign.
-    if indices.size and indices.view(f"u{indices.itemsize}").max() >= array.shape[0]:
+    if not all_below(indices, array.shape[0]):
         bad = (indices < 0) | (indices >= array.shape[0])
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         raise errors.invalid_argument(
@@ -357,7 +357,13 @@ def _pays(updates: Array, count: int) -> bool:
     return updates.size >= max(_MANY, _WIDE * count)
 
 
+_COUNTED: Final = 1 << 9
+"""Indices up to which a set of them is made sooner than they are sorted."""
+
+
 def _repeats(indices: Array) -> bool:
+    if indices.size <= _COUNTED:
+        return len(set(indices.reshape(-1).tolist())) < indices.size
     ordered = np.sort(indices, axis=None)
     return bool((ordered[1:] == ordered[:-1]).any())
 

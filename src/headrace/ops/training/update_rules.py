@@ -26,6 +26,7 @@ from headrace.base.traits import NEVER_FOLDED, SHARES, STATEFUL, TAKES_PRODUCTS,
 from headrace.graph.operation import Operation
 from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext
+from headrace.ops._kernels.places import all_below
 from headrace.ops._kernels.product_parts import multiply, parts_of_product
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops.state.resources import held, variable_behind
@@ -134,8 +135,7 @@ def _check_rows(variables: Sequence[State], grad: Any, indices: Any) -> None:
             f"{indices.shape[0]} indices into {var.name} of shape {shapes.text(shape)} need a "
             f"gradient of shape {shapes.text(wanted)}, not {shapes.text(grad.shape)}"
         )
-    # Numbers below 0 are large ones without a sign.
-    if indices.size and indices.view(f"u{indices.itemsize}").max() >= shape[0]:
+    if not all_below(indices, shape[0]):
         at = int(np.flatnonzero((indices < 0) | (indices >= shape[0]))[0])
         raise errors.invalid_argument(
             f"Index {int(indices[at])} at offset {at} in indices is out of range: "

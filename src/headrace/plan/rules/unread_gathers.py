@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.ops._kernels.places import all_below
 from headrace.plan.ir import Facts, Instr
 from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
@@ -38,7 +39,7 @@ def _build(group: Group) -> Kernel:
         if np.ndim(axis) or not -rank <= axis < rank or params.dtype.kind not in "fiubc":
             return None
         at = int(axis) % rank
-        if indices.size and (indices.min() < 0 or indices.max() >= params.shape[at]):
+        if not all_below(indices, params.shape[at]):
             return None  # the node says what is wrong
         shape = params.shape[:at] + indices.shape + params.shape[at + 1 :]
         return (np.broadcast_to(np.zeros((), params.dtype), shape),)
