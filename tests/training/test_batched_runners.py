@@ -206,12 +206,67 @@ def names_alone(folder: Path) -> tuple[Any, list[Any]]:
     return reader, [key, tf.strings.length(value)]
 
 
+def branches(folder: Path) -> tuple[Any, list[Any]]:
+    """Each line in its own way, of which one fails for the others."""
+    reader = tf.TextLineReader()
+    texts = [f"word {n}" if n % 5 == 2 else str(n) for n in range(700)]
+    key, line = reader.read(lines(folder, *texts))
+    is_word = tf.equal(tf.substr(tf.strings.join([line, "     "]), 0, 5), "word ")
+
+    def number() -> tuple[Any, Any]:
+        found = tf.string_to_number(line, tf.int32)
+        return tf.cond(tf.equal(found % 2, 0), lambda: found // 2, lambda: -found), tf.constant(b"")
+
+    value, word = tf.cond(is_word, lambda: (tf.constant(0), line), number)
+    return reader, [key, value, word]
+
+
+def asserted(folder: Path) -> tuple[Any, list[Any]]:
+    reader = tf.TextLineReader()
+    _, line = reader.read(lines(folder, *map(str, range(700))))
+    number = tf.string_to_number(line)
+    checks = [tf.Assert(number < 1000.0, ["large", line, number]), tf.assert_less(number, 900.0)]
+    with tf.control_dependencies(checks):
+        return reader, [tf.identity(number)]
+
+
+def asserted_in_vain(folder: Path) -> tuple[Any, list[Any]]:
+    reader = tf.TextLineReader()
+    _, line = reader.read(lines(folder, *map(str, range(700))))
+    number = tf.string_to_number(line, tf.int32)
+    with tf.control_dependencies([tf.assert_less(number, 510, message="too large")]):
+        return reader, [tf.identity(number)]
+
+
+def pictures_of_either_kind(folder: Path) -> tuple[Any, list[Any]]:
+    path = folder / "pictures"
+    with tf.Graph().as_default(), tf.Session() as session:
+        pixels = tf.placeholder(tf.uint8)
+        png, jpeg = tf.image.encode_png(pixels), tf.image.encode_jpeg(pixels)
+        some = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3)).astype(np.uint8)
+        contents = [session.run((png, jpeg)[n % 2], {pixels: each}) for n, each in enumerate(some)]
+    with tf.python_io.TFRecordWriter(str(path)) as writer:
+        for n in range(320):
+            writer.write(contents[n * 7 % 4])
+    reader = tf.TFRecordReader()
+    _, content = reader.read(files(path))
+
+    def decoded(decode: Any) -> Any:
+        return lambda: decode(content, channels=3)
+
+    is_jpeg = tf.image.is_jpeg(content)
+    pixels = tf.cond(is_jpeg, decoded(tf.image.decode_jpeg), decoded(tf.image.decode_png))
+    pixels.set_shape([8, 8, 3])
+    return reader, [pixels]
+
+
 PIPELINES: dict[str, Pipeline] = {
     each.__name__: each
     for each in (
         csv, csv_that_is_wrong, csv_that_changes_shape, bytes_of_one_length, examples, corrupt_records,
         words_of_any_number, pictures_in_records, pictures_in_files, pictures_of_which_one_is_missing,
-        pictures_of_which_one_is_broken, pictures_of_any_size, names_alone,
+        pictures_of_which_one_is_broken, pictures_of_any_size, names_alone, branches, asserted, asserted_in_vain,
+        pictures_of_either_kind,
     )
 }  # fmt: skip
 
@@ -422,6 +477,32 @@ def test_slow_files_are_read_by_threads_side_by_side(
     assert [made for made in steps_made if made] == [1] * 5  # of 1 + 64 steps each
 
 
+def test_pictures_are_cropped_and_flipped_at_random_together(
+    tmp_path: Path, steps_made: list[int], patient: None
+) -> None:
+    """Each part is one of its picture, as it is or turned over; all kinds come."""
+
+    def cropped(folder: Path) -> tuple[Any, list[Any]]:
+        reader, (key, whole) = pictures_in_records(folder)
+        part = tf.image.random_flip_left_right(tf.random_crop(whole, [3, 4, 3]))
+        return reader, [key, whole, part]
+
+    found, failure, _ = outcome(tmp_path, cropped, 1000)
+    assert failure is None
+    assert len({key for key, *_ in found}) == len(found) == 320
+    assert sum(steps_made) > 200
+    seen = set()
+    for _, picture, cut in found:
+        wide = np.array(picture)
+        for y, x in [(y, x) for y in range(3) for x in range(2)]:
+            plain = wide[y : y + 3, x : x + 4]
+            for turned, one in enumerate((plain, plain[:, ::-1])):
+                if np.array_equal(one, cut):
+                    seen.add((y, x, turned))
+                    break
+    assert len(seen) == 12
+
+
 # -- what is a batch dequeuer ------------------------------------------------------------
 
 
@@ -440,12 +521,13 @@ def dequeuer_of(build: Callable[[Any, Any], list[Any]]) -> BatchDequeuer | None:
     "build",
     [
         lambda reader, line: [tf.Variable(1.0) + 1.0, line],  # may change between two records
-        lambda reader, line: [tf.random_uniform([]), line],
+        lambda reader, line: [tf.random_uniform([], seed=1), line],  # the next one, of the record that goes in
         lambda reader, line: [tf.py_func(bytes, [line], tf.string)],  # other threads run meanwhile
         lambda reader, line: [reader.num_records_produced(), line],
         lambda reader, line: [line, reader.read(tf.FIFOQueue(1, [tf.string])).value],
         lambda reader, line: [tf.FIFOQueue(1, [tf.string], [[]]).dequeue(), line],
-        lambda reader, line: [tf.cond(tf.equal(line, "a"), lambda: 1, lambda: 2)],
+        lambda reader, line: [tf.while_loop(lambda n: n < 3, lambda n: n + 1, [tf.strings.length(line)])],
+        lambda reader, line: [tf.cond(tf.equal(line, "a"), lambda: reader.num_records_produced(), lambda: tf.constant(2, tf.int64)), line],
         lambda reader, line: [tf.constant(1)],
     ],
 )
@@ -455,10 +537,28 @@ def test_other_steps_are_none_of_a_pump(build: Any) -> None:
 
 def test_a_control_edge_that_matters_makes_it_none() -> None:
     def build(reader: Any, line: Any) -> list[Any]:
-        with tf.control_dependencies([tf.assert_equal(line, "a")]):
+        with tf.control_dependencies([tf.Variable(1).assign_add(1)]):
             return [tf.identity(line)]
 
     assert dequeuer_of(build) is None
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_enqueue_in_a_branch_is_none_of_a_pump(inside: bool) -> None:
+    from headrace.plan.prune import needed
+
+    reader = tf.TextLineReader()
+    line = reader.read(tf.FIFOQueue(1, [tf.string], [[]])).value
+    queue = tf.FIFOQueue(9, [tf.string], [[]])
+    done: list[Any] = []
+
+    def put() -> Any:
+        done.append(queue.enqueue([line]))
+        return tf.no_op()
+
+    whole = tf.cond(tf.equal(line, "a"), put, tf.no_op)
+    target = done[0] if inside else whole.op
+    assert compile_batch_dequeuer(needed((), (), [target]), target, {}, {}) is None
 
 
 class Counting(tf.Session):

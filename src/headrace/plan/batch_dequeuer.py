@@ -31,16 +31,19 @@ def compile_batch_dequeuer(
 
     devices, memos: as for plan.compile.compile_program.
     """
-    if any(pruned.controls.get(op) for op in pruned.ops) or ENQUEUES_ONE not in target.traits:
+    if ENQUEUES_ONE not in target.traits or placed(pruned.ops, devices):
         return None
-    if placed(pruned.ops, devices):
-        return None
-    return _Compiler(devices, memos).dequeuer(pruned.ops, target)
+    return _Compiler(devices, memos, pruned.controls).dequeuer(pruned.ops, target)
 
 
 class _Compiler(ColumnCompiler):
-    def __init__(self, devices: Mapping[Operation, str], memos: Memos) -> None:
-        super().__init__(may_take_long=True)
+    def __init__(
+        self,
+        devices: Mapping[Operation, str],
+        memos: Memos,
+        controls: Mapping[Operation, Sequence[Operation]],
+    ) -> None:
+        super().__init__(controls, may_take_long=True)
         self._devices = devices
         self._memos = memos
         self._handles: list[Handle] = []
@@ -52,6 +55,8 @@ class _Compiler(ColumnCompiler):
             for op in ops:
                 if op is not target:
                     self.add(op)
+            if self._conditions(target, target.inputs):
+                raise Unknown
             return self._finished(target)
         except Unknown:
             return None
@@ -91,6 +96,8 @@ class _Compiler(ColumnCompiler):
             self._handle_tensors.add(op.outputs[0])
         elif READS_ONE in op.traits:
             if self._read is not None or not self._handle_tensors.issuperset(op.inputs):
+                raise Unknown
+            if self._conditions(op, op.inputs):
                 raise Unknown
             self._read = op
             for tensor in op.outputs:

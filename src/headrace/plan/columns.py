@@ -3,28 +3,47 @@
 What varies from element to element is a column: an array with an element along axis 0, or a list with one value for
 each.  Of each node there is a `Work`, which does it together for all elements where a rule says how
 (`plan.rules.batching_rules`), or else calls its kernel for each; what does not vary is done once.
+Of a `tf.cond` each branch is run for the elements that take it (`run.queues.column_branches`): what is fed into a branch
+comes through Switches, so it is known of each node which conditions it stands under.  Random numbers of nodes without
+seeds are drawn for all elements at once; those with seeds would have to be the next ones, however many elements go in.
 Called by: plan.batch_dequeuer, plan.functions.  Threads: any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import CONST, MAY_WAIT, PER_RECORD, STATEFUL, TOGETHER
+from headrace.base.traits import (
+    ASSERTS,
+    CONST,
+    DRAWS,
+    MAY_WAIT,
+    MERGE,
+    PER_RECORD,
+    STATEFUL,
+    SWITCH,
+    TOGETHER,
+)
 from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
+from headrace.ops.random.drawn_rows import draw_rows
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, returns_value
 from headrace.plan.rules.batching_rules import Node, batched
 from headrace.plan.rules.resized_casts import uncast
 from headrace.plan.wanted import Wanted
-from headrace.run.queues.column_work import Column, Work, as_column
+from headrace.run.queues.column_branches import Asserted, Fork, InBranch, Joined, Taken
+from headrace.run.queues.column_work import Column, Draw, Runs, Work, as_column
+
+When = frozenset[tuple[Tensor, bool]]
+"""The conditions under which a node runs, and as what: where it is none of the branches, there are none."""
+_ALWAYS: When = frozenset()
 
 
 class Unknown(Exception):
@@ -38,23 +57,34 @@ class ColumnCompiler:
     """
 
     def __init__(
-        self, may_take_long: bool = False, uncast: AbstractSet[Tensor] = frozenset()
+        self,
+        controls: Mapping[Operation, Sequence[Operation]],
+        may_take_long: bool = False,
+        uncast: AbstractSet[Tensor] = frozenset(),
     ) -> None:
-        """may_take_long: nodes of the trait TOGETHER may be added, too.  uncast: see `plan.rules.resized_casts`."""
+        """controls: what nodes wait for beside their inputs.  may_take_long: nodes of the trait TOGETHER may be added,
+        too.  uncast: see `plan.rules.resized_casts`.
+        """
         self.long = False
+        self._controls = controls
+        self._when: dict[Tensor | Operation, When] = {}
+        self._places: dict[When, int] = {}
         self._uncast = uncast
         self._may_take_long = may_take_long
         self.template: list[Any] = [None]
         self.register: dict[Tensor, int] = {}
         self.columns: set[Tensor] = set()
-        self.work: list[Work] = []
+        self.work: list[Runs] = []
         self.used: set[Tensor] = set()
         self._known: dict[Tensor, Any] = {}
 
     def new_register(self, tensor: Tensor, value: Any = None) -> int:
         """Of one more tensor."""
+        self.register[tensor] = register = self._new_register(value)
+        return register
+
+    def _new_register(self, value: Any = None) -> int:
         self.template.append(value)
-        self.register[tensor] = len(self.template) - 1
         return len(self.template) - 1
 
     def input(self, tensor: Tensor) -> int:
@@ -64,27 +94,124 @@ class ColumnCompiler:
             raise Unknown
         return found
 
+    def is_in_branch(self, tensor: Tensor) -> bool:
+        """Whether not all elements have it."""
+        return bool(self._when.get(tensor))
+
     def add(self, op: Operation) -> None:
-        """A node that is a constant, or only computes.  Raises Unknown."""
-        spec = op.spec
-        if spec is None or spec.kernel is None:
-            raise Unknown
-        if CONST in op.traits:
-            self._know(op, [const_array(op)])
-        elif PER_RECORD in op.traits:
-            self._compute(op, spec)
-        elif TOGETHER in op.traits and self._may_take_long:
-            self._compute(op, spec)
-            self.long = True
+        """A node that is a constant, or only computes, asserts, draws or is part of a `cond`.  Raises Unknown."""
+        spec, traits = op.spec, op.traits
+        if MERGE in traits:
+            when = self._join(op)
         else:
+            when = self._conditions(op, op.inputs)
+            if SWITCH in traits:
+                self._switch(op, when)
+            elif ASSERTS in traits:
+                condition = op.inputs[0]
+                asserted = Asserted(self.input(condition), condition in self.columns)
+                self._add_work(asserted, when)
+            elif CONST in traits:
+                self._know(op, [const_array(op)])
+            elif spec is None or spec.kernel is None:
+                raise Unknown
+            elif DRAWS in traits:
+                self._draw(op, when)
+            elif PER_RECORD in traits:
+                self._compute(op, spec, when)
+            elif TOGETHER in traits and self._may_take_long:
+                self._compute(op, spec, when)
+                self.long = True
+            elif op.outputs or op.inputs or STATEFUL in traits:
+                raise Unknown
+        self._when[op] = when
+        if SWITCH not in traits:
+            for tensor in op.outputs:
+                self._when[tensor] = when
+
+    def _add_work(self, work: Runs, when: When) -> None:
+        self.work.append(InBranch(work, self._places[when]) if when else work)
+
+    # -- branches -------------------------------------------------------------------------------------------------
+
+    def _conditions(self, op: Operation, inputs: Sequence[Tensor]) -> When:
+        """Under which a node runs.  Raises Unknown where a column comes into a branch by no Switch."""
+        before: list[Tensor | Operation] = [*inputs, *self._controls.get(op, ())]
+        found = _ALWAYS.union(*[self._when.get(each, _ALWAYS) for each in before])
+        if found and found not in self._places:  # never, or under two that do not enclose each other
             raise Unknown
+        if any(t in self.columns and self._when.get(t, _ALWAYS) != found for t in inputs):
+            raise Unknown
+        return found
+
+    def _switch(self, op: Operation, when: When) -> None:
+        data, condition = op.inputs
+        while condition.op.type == "Identity":
+            condition = condition.op.inputs[0]
+        at = self.input(condition)
+        if data._dtype._is_ref_dtype:
+            raise Unknown
+        branches = [when | {(condition, False)}, when | {(condition, True)}]
+        if len(branches[0]) == len(when) or len(branches[1]) == len(when):
+            raise Unknown
+        if branches[0] not in self._places:
+            fails, holds = self._new_register(), self._new_register()
+            self._add_work(Fork(at, condition in self.columns, holds, fails), when)
+            self._places.update(zip(branches, (fails, holds), strict=True))
+        given = self.input(data)
+        for tensor, branch in zip(op.outputs, branches, strict=True):
+            self._when[tensor] = branch
+            if data in self.columns:
+                taken = Taken(given, self._places[branch], self.new_register(tensor))
+                self._add_work(taken, when)
+                self.columns.add(tensor)
+            else:
+                self.register[tensor] = given
+                if data in self._known:
+                    self._known[tensor] = self._known[data]
+        self.used.update(op.inputs)
+
+    def _join(self, op: Operation) -> When:
+        """A Merge: under which conditions it runs.  Raises Unknown."""
+        if len(op.inputs) != 2 or any(t._dtype._is_ref_dtype for t in op.inputs):
+            raise Unknown
+        registers = [self.input(tensor) for tensor in op.inputs]
+        one, other = [self._when.get(tensor, _ALWAYS) for tensor in op.inputs]
+        when, between = one & other, one ^ other
+        conditions = {condition for condition, _ in between}
+        if len(between) != 2 or len(conditions) != 1 or len(one) != len(other):
+            raise Unknown
+        if not when.issuperset(self._conditions_of_controls(op)):
+            raise Unknown
+        places = (self._places[one], self._places[other])
+        rows = [tensor in self.columns for tensor in op.inputs]
+        first, second = zip(places, registers, rows, strict=True)
+        value, number = [self.new_register(tensor) for tensor in op.outputs]
+        self._add_work(Joined((first, second), value, number), when)
+        self.columns.update(op.outputs)
+        self.used.update(op.inputs)
+        return when
+
+    def _conditions_of_controls(self, op: Operation) -> When:
+        return _ALWAYS.union(*[self._when.get(c, _ALWAYS) for c in self._controls.get(op, ())])
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def _draw(self, op: Operation, when: When) -> None:
+        make = draw_rows(op, [tensor in self.columns for tensor in op.inputs])
+        if make is None:
+            raise Unknown
+        inputs = tuple(self.input(tensor) for tensor in op.inputs)
+        self.used.update(op.inputs)
+        self._add_work(Draw(make, inputs, (self.new_register(op.outputs[0]),)), when)
+        self.columns.update(op.outputs)
 
     def _know(self, op: Operation, values: Sequence[Any]) -> None:
         for tensor, value in zip(op.outputs, values, strict=True):
             self._known[tensor] = value
             self.new_register(tensor, value)
 
-    def _compute(self, op: Operation, spec: OpSpec) -> None:
+    def _compute(self, op: Operation, spec: OpSpec, when: When) -> None:
         tensors = [*op.inputs, *op.outputs]
         if (
             MAY_WAIT in spec.traits
@@ -119,7 +246,7 @@ class ColumnCompiler:
         outputs = tuple(self.new_register(tensor) for tensor in op.outputs)
         if any(rows):
             self.columns.update(op.outputs)
-        self.work.append(Work(kernel, together, rows, inputs, outputs, single))
+        self._add_work(Work(kernel, together, rows, inputs, outputs, single), when)
 
     def _fold(self, op: Operation, spec: OpSpec, single: bool) -> None:
         """What follows from constants is the same for every element."""
@@ -140,7 +267,7 @@ class ColumnFunction:
         self,
         template: Sequence[Any],
         arguments: Sequence[int],
-        work: Sequence[Work],
+        work: Sequence[Runs],
         results: Sequence[tuple[int, bool]],
         long: bool,
     ) -> None:
@@ -166,16 +293,17 @@ class ColumnFunction:
 
 def column_function(wanted: Wanted, varying: int) -> ColumnFunction | None:
     """The function for many elements, of which the first `varying` arguments vary; None if it is not run so."""
-    if any(wanted.pruned.controls.get(op) for op in wanted.pruned.ops):
-        return None
-    compiler = ColumnCompiler(True, uncast(wanted.pruned.ops, wanted.fetches))
+    pruned = wanted.pruned
+    compiler = ColumnCompiler(pruned.controls, True, uncast(pruned.ops, wanted.fetches))
     arguments = [compiler.new_register(tensor) for tensor in wanted.feeds]
     compiler.columns.update(wanted.feeds[:varying])
     fed = {tensor.op for tensor in wanted.feeds}
     try:
-        for op in wanted.pruned.ops:
+        for op in pruned.ops:
             if op not in fed:
                 compiler.add(op)
+        if any(compiler.is_in_branch(tensor) for tensor in wanted.fetches):
+            return None
         results = [(compiler.input(t), t in compiler.columns) for t in wanted.fetches]
     except Unknown:
         return None

@@ -41,6 +41,9 @@ _AHEAD: Final = (
     32  # short runs of words that are made at once; a call of NumPy takes longer than it computes
 )
 _FEW: Final = 16  # blocks of such a run, whose words take 16 KB for all runs
+_NARROW: Final = (
+    1 << 32  # whole numbers to choose among: of 53 bits that leaves the least likely all but as likely
+)
 _CUTOFF: Final = 2.0  # standard deviations, of the truncated normal
 _SMALLEST: Final = 1e-7  # of the uniform number under the logarithm
 _MANTISSA: Final = np.uint64(0x7FFFFF)  # the bits of a word that a float32 is made of
@@ -295,8 +298,14 @@ def uniform(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
 def uniform_int(stream: Stream, size: int, low: int, high: int, dtype: np.dtype[Any]) -> Array:
     """[size] in [low, high), low < high."""
     if not stream.seeded:
-        drawn: Array = stream.numpy.integers(low, high, size, dtype)
-        return drawn
+        drawn: Array
+        if high - low > _NARROW:
+            drawn = stream.numpy.integers(low, high, size, dtype)
+            return drawn
+        # A sixth of the time of `integers`, which asks much before it begins.
+        drawn = (stream.numpy.random(size) * (high - low)).astype(np.int64)
+        drawn += low
+        return drawn.astype(dtype, copy=False)
     span = np.uint64(high - low)
     out = np.empty(size, np.uint64)
     if dtype == np.int64:

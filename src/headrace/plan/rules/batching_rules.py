@@ -4,8 +4,9 @@ A rule makes, for one node, a function of its inputs: those that vary from eleme
 0 ("rows"), the others as they are.  It gives the outputs stacked, exactly what the kernel makes of every element by
 itself, or raises, whatever; then somebody goes element by element.  A node whose op has no rule but the trait
 PER_RECORD has its kernel called for every element.  Those with the trait TOGETHER are for who may take long: a stage of
-a dataset, and a batch dequeuer, which looks how long.  No other op is run for many elements: kernels that take long or
-let other threads run, that remember something or draw random numbers, or that reach state.
+a dataset, and a batch dequeuer, which looks how long.  Numbers that are drawn at random are drawn for all elements where
+they are not fixed by seeds.  No other op is run for many elements: kernels that take long or let other threads run,
+that remember something, or that reach state.
 Called by: plan.batch_dequeuer.  Threads: rules when a plan is made, what they give in any step's thread.
 """
 
@@ -62,13 +63,22 @@ def _cast(node: Node) -> Batched | None:
 
 
 def _aligned(node: Node) -> Batched | None:
-    """Two arrays that are broadcast: rows of one rank, or rows and something of no higher one."""
+    """Two arrays that are broadcast: rows, or rows and something of no higher rank."""
     a, b = node.ranks
     if a is None or b is None:
         return None
-    if all(node.rows):
-        return node.kernel if a == b else None
-    return node.kernel if (a >= b) == node.rows[0] or a == b else None
+    if not all(node.rows):
+        return node.kernel if (a >= b) == node.rows[0] or a == b else None
+    if a == b:
+        return node.kernel
+    kernel, more = node.kernel, (1,) * abs(a - b)
+
+    def stretched(rows: Array) -> Array:
+        return rows.reshape(len(rows), *more, *rows.shape[1:])
+
+    if a < b:
+        return lambda x, y: kernel(stretched(x), y)
+    return lambda x, y: kernel(x, stretched(y))
 
 
 def _packed(node: Node) -> Batched | None:
@@ -122,7 +132,9 @@ def _transposed(node: Node) -> Batched | None:
 
 
 def _sliced(node: Node) -> Batched | None:
-    """Slice with begin and size that are known; nothing may be out of bounds."""
+    """Slice with begin and size that are known, or begin varies; nothing may be out of bounds."""
+    if tuple(node.rows) == (True, True, False):
+        return _cut_out(node)
     if not _first_only(node) or np.ndim(node.known[1]) != 1 or np.ndim(node.known[2]) != 1:
         return None
     begin, size = node.known[1].tolist(), node.known[2].tolist()
@@ -139,6 +151,52 @@ def _sliced(node: Node) -> Batched | None:
         return values[tuple(index)]
 
     return cut
+
+
+def _cut_out(node: Node) -> Batched | None:
+    """Slices of one size that begin elsewhere in each element."""
+    size, rank = node.known[2], node.ranks[0]
+    if np.ndim(size) != 1 or rank is None or rank != len(size) or (size < 0).any():
+        return None
+    sizes = size.tolist()
+
+    def cut(values: Array, begins: Array, _: Any) -> Array:
+        if begins.size and not (begins.min() >= 0 and (begins <= values.shape[1:] - size).all()):
+            raise IndexError
+        made = np.empty((len(values), *sizes), values.dtype)
+        for out, each, begin in zip(made, values, begins.tolist(), strict=True):
+            out[...] = each[tuple([slice(a, a + n) for a, n in zip(begin, sizes, strict=True)])]
+        return made
+
+    return cut
+
+
+def _shaped(node: Node) -> Batched | None:
+    """Elements that are one array are alike."""
+    kind = node.op.outputs[0].dtype.np
+
+    def shape(values: Array) -> Array:
+        sizes = np.array(values.shape[1:], kind)
+        return np.broadcast_to(sizes, (len(values), len(sizes)))
+
+    return shape
+
+
+def _reduced(node: Node) -> Batched | None:
+    """Along axes that are known, where no rounding depends on the order."""
+    axes = _moved(node)
+    return None if axes is None else lambda values, _: node.kernel(values, axes)
+
+
+def _moved(node: Node) -> Array | None:
+    """The second input, axes of the first one that are known, as those of rows."""
+    axes, rank = node.known[1], node.ranks[0]
+    if not _first_only(node) or axes is None or rank is None or np.ndim(axes) > 1:
+        return None
+    if not ((axes >= -rank) & (axes < rank)).all():
+        return None
+    moved: Array = axes % max(rank, 1) + np.asarray(1, axes.dtype)
+    return moved
 
 
 def _strided(node: Node) -> Batched | None:
@@ -251,8 +309,10 @@ _RULES: dict[str, Rule] = {
     "ParseExampleV2": _example,
     "ParseSingleExample": _example,
     "Reshape": _reshaped,
+    "ReverseV2": _reduced,
     "Select": _chosen,
     "SelectV2": _chosen,
+    "Shape": _shaped,
     "Slice": _sliced,
     "Squeeze": _squeezed,
     "StridedSlice": _strided,
@@ -266,6 +326,7 @@ _RULES |= dict.fromkeys(
 _RULES |= dict.fromkeys(
     "ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor".split(), _resized
 )
+_RULES |= dict.fromkeys("All Any Max Min".split(), _reduced)
 _RULES |= dict.fromkeys("Add Equal FloorDiv FloorMod NotEqual Pow".split(), _aligned)
 
 

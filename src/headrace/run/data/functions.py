@@ -57,7 +57,7 @@ class Function:
         self._gives_datasets = any(dtype is dtypes.variant for dtype, _ in function.outputs)
         self._together = (
             function.by_columns(len(function.inputs) - len(self._captured))
-            if self.steady and not self.waits
+            if not self.waits
             else None
         )
 

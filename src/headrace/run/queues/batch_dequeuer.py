@@ -22,7 +22,7 @@ import numpy as np
 from headrace.run.exec.instructions import Kernel, Registers
 from headrace.run.exec.kernel import StepState
 from headrace.run.pending import Pending, announce_all
-from headrace.run.queues.column_work import Work, as_column
+from headrace.run.queues.column_work import Runs, as_column
 from headrace.run.queues.columns import Array
 from headrace.run.queues.queue import Queue
 from headrace.run.readers.reader import Reader
@@ -39,7 +39,7 @@ _MOST: Final = 128
 _SOME: Final = 8
 """The same of work that takes long, before it is known how long."""
 _MOMENT_S: Final = 5e-3
-_LONG_S: Final = 2e-4
+_LONG_S: Final = 1e-3
 """Of a record that takes longer than that, threads of queue runners that work side by side make no less."""
 _ONE_BY_ONE, _MOST_ONE_BY_ONE = 64, 4096
 """Steps that are left to the caller then, twice as many each time."""
@@ -57,7 +57,7 @@ class BatchDequeuer:
         names: int,
         key: int | None,
         value: int,
-        work: Sequence[Work],
+        work: Sequence[Runs],
         queue: int,
         components: Sequence[tuple[int, bool]],
         long: bool,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,6 +22,16 @@ Column = Array | list[Any]
 
 class OneByOne(Exception):
     """Elements that are to be done one after the other, from the first node to the last."""
+
+
+class Runs(Protocol):
+    """Something that is done for many elements at once.  outputs: registers that it fills."""
+
+    @property
+    def outputs(self) -> Sequence[int]: ...
+
+    def run(self, registers: Registers, count: int) -> None:
+        """Do it for `count` elements.  Raises whatever; then they are to be done one by one."""
 
 
 @changes
@@ -78,6 +88,23 @@ class Work:
             row_of(value, at) if is_row else value
             for value, is_row in zip(values, self.rows, strict=True)
         ]
+
+
+@changes
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A node that draws numbers at random, other ones for each element: draw(count, *inputs) gives its output column."""
+
+    draw: Callable[..., Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def run(self, registers: Registers, count: int) -> None:
+        """Raises whatever `draw` does."""
+        values = [registers[register] for register in self.inputs]
+        made = [stacked(each) if isinstance(each, list) else each for each in values]
+        (output,) = self.outputs
+        registers[output] = self.draw(count, *made)
 
 
 def row_of(column: Column, at: int) -> Any:
