@@ -67,7 +67,9 @@ def test_draws_of_many_steps_are_those_of_a_sampler_that_makes_each_by_itself(
         if alone:
             monkeypatch.setattr(candidates, "_MOST_KEPT", 0)
             monkeypatch.setattr(
-                candidates.Sampler, "draw_first", lambda self, words, size, _: self.draw(words, size)
+                candidates.Sampler,
+                "draw_first",
+                lambda self, words, size, _: self.draw(words, size),
             )
         with tf.Graph().as_default(), tf.Session() as session:
             fetches = sampler(name)(TRUE, 2, 64, unique, classes, seed=5)

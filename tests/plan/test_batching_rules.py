@@ -65,6 +65,7 @@ JPEGS = strings(
 CASES: list[tuple[str, Any, Build]] = [
     ("Cast", NUMBERS, lambda x: tf.cast(x, tf.float32)),
     ("Cast", FLOATS, lambda x: tf.cast(x, tf.float64)),
+    ("ClipByValue", FLOATS, lambda x: OPS["ClipByValue"](x, -0.5, 0.5)),
     ("DecodeCSV", CSV, lambda x: tf.decode_csv(x, [[1], [""], [0.5]])),
     ("DecodeCSV", CSV, lambda x: tf.decode_csv(x, [[0.5]], select_cols=[2])),
     ("DecodeRaw", WORDS, lambda x: tf.decode_raw(x, tf.int16)),
@@ -174,6 +175,7 @@ ONE_BY_ONE: list[tuple[str, Any, Build]] = [
     ("ParseExampleV2", EXAMPLES, lambda x: tf.parse_single_example(x, {"x": tf.VarLenFeature(tf.float32)})["x"].values),
     ("Slice", FLOATS, lambda x: tf.slice(x, tf.cast(x[0, :2], tf.int32), [-1, 0])),
     ("Slice", FLOATS, lambda x: tf.slice(x, [0, 0], tf.cast(x[0, :2], tf.int32))),
+    ("ClipByValue", FLOATS, lambda x: OPS["ClipByValue"](x, x[0, 0], 2.0)),
     ("Max", FLOATS, lambda x: tf.reduce_max(x, tf.cast(x[0, 0] * 0, tf.int32))),
     ("ReverseV2", FLOATS, lambda x: tf.reverse(x, tf.cast(x[0, :1] * 0, tf.int32))),
     ("ExpandDims", FLOATS, lambda x: tf.expand_dims(x, tf.cast(x[0, 0] * 0, tf.int32))),

@@ -22,6 +22,7 @@ from tests.plan.test_columns import planned, strings
 
 NUMBERS = np.array([3, -1, 0, 7, 2, -5, 4], np.int64)
 PICTURES = np.random.default_rng(0).integers(0, 256, (7, 6, 5, 3)).astype(np.uint8)
+K = tf.constant
 WORDS = strings([b"a", b"bc", b"", b"def", b"g", b"hi", b"j"])
 
 
@@ -67,8 +68,8 @@ def sure(n: Any) -> Any:
 
 CASES: list[tuple[str, list[Any], Callable[..., Any]]] = [
     ("of numbers", [NUMBERS], lambda n: tf.cond(n > 2, lambda: n, lambda: -n)),
-    ("one gives what is known", [NUMBERS], lambda n: tf.cond(n > 2, lambda: n, lambda: tf.constant(9, tf.int64))),
-    ("both give what is known", [NUMBERS], lambda n: tf.cond(n > 2, lambda: tf.constant("x"), lambda: tf.constant("y"))),
+    ("one gives what is known", [NUMBERS], lambda n: tf.cond(n > 2, lambda: n, lambda: K(9, tf.int64))),
+    ("both give what is known", [NUMBERS], lambda n: tf.cond(n > 2, lambda: K("x"), lambda: K("y"))),
     ("of several", [NUMBERS, PICTURES], lambda n, p: tf.cond(n > 2, lambda: (p[0], n), lambda: (p[1] * 2, n * n))),
     ("nested", [NUMBERS], nested),
     ("one after the other", [NUMBERS], lambda n: nested(nested(n))),
@@ -223,7 +224,7 @@ def test_limits_that_vary(runtime: Runtime) -> None:
     assert (np.abs(found + 0.5) < high[:, None]).all()
     assert np.abs(found[200:]).max() > 100
     high[7] = -1
-    with pytest.raises(Exception, match="low"):
+    with pytest.raises(Exception, match="minval"):
         together([high], 300)
 
 

@@ -87,14 +87,21 @@ def test_what_is_captured_does_not_vary(runtime: Runtime) -> None:
 @pytest.mark.parametrize(
     "build",
     [
-        lambda n: tf.random_uniform([2], seed=5),
         lambda n: tf.random_uniform(tf.fill([1], tf.cast(n, tf.int32))),
         lambda n: tf.while_loop(lambda i: i < n, lambda i: i + 1, [n * 0]),
-        lambda n: tf.cond(tf.random_uniform([]) < 2.0, lambda: tf.multinomial([[1.0]], 1), lambda: tf.reshape(n, [1, 1])),
+        lambda n: tf.cond(n < 2, lambda: tf.random_uniform([], seed=5), lambda: 0.0),
+        lambda n: tf.multinomial([[1.0, 2.0]], 3),
         lambda n: tf.py_func(lambda x: x, [n], tf.int64),
         lambda n: OPS["MatMul"](tf.ones([2, 2]), tf.cast(tf.fill([2, 2], n), tf.float32)),
     ],
-    ids=["seeds", "as many as it says", "a loop", "other numbers in a branch", "the user's", "long"],
+    ids=[
+        "as many as it says",
+        "a loop",
+        "seeds in a branch",
+        "other numbers",
+        "the user's",
+        "long",
+    ],
 )
 def test_what_else_goes_one_by_one(build: Callable[..., Any]) -> None:
     assert planned([NUMBERS], build).by_columns(1) is None

@@ -221,6 +221,31 @@ def branches(folder: Path) -> tuple[Any, list[Any]]:
     return reader, [key, value, word]
 
 
+def drawn_with_seeds(folder: Path) -> tuple[Any, list[Any]]:
+    """Each record has the numbers that it would have by itself, and those that do not go in yet keep theirs."""
+    reader = tf.TextLineReader()
+    _, line = reader.read(lines(folder, *map(str, range(700))))
+    number = tf.string_to_number(line, tf.int32)
+    return reader, [
+        line,
+        tf.random_uniform([3], seed=1),
+        tf.random_uniform([], seed=2, dtype=tf.float64),
+        tf.random_normal([2, 3], seed=3) + tf.cast(number, tf.float32),
+        tf.truncated_normal([5], seed=4),
+        tf.random_uniform([2], 5, 900, tf.int32, seed=5),
+        tf.random_uniform([], -1, number + 1, tf.int32, seed=6),
+        tf.random_crop(tf.reshape(tf.range(30) * number, [5, 6]), [2, 2], seed=7),
+    ]
+
+
+def drawn_with_seeds_until_one_fails(folder: Path) -> tuple[Any, list[Any]]:
+    reader = tf.TextLineReader()
+    texts = [str(n) if n != 501 else "x" for n in range(700)]
+    _, line = reader.read(lines(folder, *texts))
+    drawn = tf.random_uniform([3], seed=1)
+    return reader, [drawn, tf.string_to_number(line), tf.random_normal([], seed=2)]
+
+
 def asserted(folder: Path) -> tuple[Any, list[Any]]:
     reader = tf.TextLineReader()
     _, line = reader.read(lines(folder, *map(str, range(700))))
@@ -266,7 +291,7 @@ PIPELINES: dict[str, Pipeline] = {
         csv, csv_that_is_wrong, csv_that_changes_shape, bytes_of_one_length, examples, corrupt_records,
         words_of_any_number, pictures_in_records, pictures_in_files, pictures_of_which_one_is_missing,
         pictures_of_which_one_is_broken, pictures_of_any_size, names_alone, branches, asserted, asserted_in_vain,
-        pictures_of_either_kind,
+        pictures_of_either_kind, drawn_with_seeds, drawn_with_seeds_until_one_fails,
     )
 }  # fmt: skip
 
@@ -521,13 +546,19 @@ def dequeuer_of(build: Callable[[Any, Any], list[Any]]) -> BatchDequeuer | None:
     "build",
     [
         lambda reader, line: [tf.Variable(1.0) + 1.0, line],  # may change between two records
-        lambda reader, line: [tf.random_uniform([], seed=1), line],  # the next one, of the record that goes in
+        lambda reader, line: [tf.random_shuffle([1, 2]), line],
         lambda reader, line: [tf.py_func(bytes, [line], tf.string)],  # other threads run meanwhile
         lambda reader, line: [reader.num_records_produced(), line],
         lambda reader, line: [line, reader.read(tf.FIFOQueue(1, [tf.string])).value],
         lambda reader, line: [tf.FIFOQueue(1, [tf.string], [[]]).dequeue(), line],
-        lambda reader, line: [tf.while_loop(lambda n: n < 3, lambda n: n + 1, [tf.strings.length(line)])],
-        lambda reader, line: [tf.cond(tf.equal(line, "a"), lambda: reader.num_records_produced(), lambda: tf.constant(2, tf.int64)), line],
+        lambda reader, line: [
+            tf.while_loop(lambda n: n < 3, lambda n: n + 1, [tf.strings.length(line)])
+        ],
+        lambda reader, line: [
+            tf.cond(
+                tf.equal(line, "a"), reader.num_records_produced, lambda: tf.constant(2, tf.int64)
+            )
+        ],
         lambda reader, line: [tf.constant(1)],
     ],
 )

@@ -43,9 +43,8 @@ class _Compiler(ColumnCompiler):
         memos: Memos,
         controls: Mapping[Operation, Sequence[Operation]],
     ) -> None:
-        super().__init__(controls, may_take_long=True)
+        super().__init__(controls, memos, may_take_long=True)
         self._devices = devices
-        self._memos = memos
         self._handles: list[Handle] = []
         self._handle_tensors: set[Tensor] = set()
         self._read: Operation | None = None
@@ -76,6 +75,7 @@ class _Compiler(ColumnCompiler):
             self.register[key] if key in self.used else None,
             self.register[value],
             self.work,
+            self.draws,
             self.register[handle],
             [(self.input(tensor), tensor in self.columns) for tensor in components],
             self.long,

@@ -3,9 +3,9 @@
 What varies from element to element is a column: an array with an element along axis 0, or a list with one value for
 each.  Of each node there is a `Work`, which does it together for all elements where a rule says how
 (`plan.rules.batching_rules`), or else calls its kernel for each; what does not vary is done once.
-Of a `tf.cond` each branch is run for the elements that take it (`run.queues.column_branches`): what is fed into a branch
-comes through Switches, so it is known of each node which conditions it stands under.  Random numbers of nodes without
-seeds are drawn for all elements at once; those with seeds would have to be the next ones, however many elements go in.
+Of a `tf.cond` each branch is run for the elements that take it (`run.queues.column_branches`): what is fed into a
+branch comes through Switches, so it is known of each node which conditions it stands under.  Random numbers are those
+that the elements would get one by one: what has drawn more than was used gives back the rest.
 Called by: plan.batch_dequeuer, plan.functions.  Threads: any.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,13 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.ops.random.drawn_rows import draw_rows
+from headrace.ops.random.draws import stream_in
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, returns_value
 from headrace.plan.rules.batching_rules import Node, batched
 from headrace.plan.rules.resized_casts import uncast
 from headrace.plan.wanted import Wanted
+from headrace.run.exec.kernel import Memos
 from headrace.run.queues.column_branches import Asserted, Fork, InBranch, Joined, Taken
 from headrace.run.queues.column_work import Column, Draw, Runs, Work, as_column
 
@@ -59,14 +62,15 @@ class ColumnCompiler:
     def __init__(
         self,
         controls: Mapping[Operation, Sequence[Operation]],
+        memos: Memos,
         may_take_long: bool = False,
         uncast: AbstractSet[Tensor] = frozenset(),
     ) -> None:
-        """controls: what nodes wait for beside their inputs.  may_take_long: nodes of the trait TOGETHER may be added,
-        too.  uncast: see `plan.rules.resized_casts`.
+        """controls: what nodes wait for beside their inputs.  memos: see `plan.compile.compile_program`.
+        may_take_long: nodes of the trait TOGETHER may be added, too.  uncast: see `plan.rules.resized_casts`.
         """
         self.long = False
-        self._controls = controls
+        self._controls, self._memos = controls, memos
         self._when: dict[Tensor | Operation, When] = {}
         self._places: dict[When, int] = {}
         self._uncast = uncast
@@ -75,6 +79,7 @@ class ColumnCompiler:
         self.register: dict[Tensor, int] = {}
         self.columns: set[Tensor] = set()
         self.work: list[Runs] = []
+        self.draws: list[Draw] = []
         self.used: set[Tensor] = set()
         self._known: dict[Tensor, Any] = {}
 
@@ -138,7 +143,9 @@ class ColumnCompiler:
         """Under which a node runs.  Raises Unknown where a column comes into a branch by no Switch."""
         before: list[Tensor | Operation] = [*inputs, *self._controls.get(op, ())]
         found = _ALWAYS.union(*[self._when.get(each, _ALWAYS) for each in before])
-        if found and found not in self._places:  # never, or under two that do not enclose each other
+        if (
+            found and found not in self._places
+        ):  # never, or under two that do not enclose each other
             raise Unknown
         if any(t in self.columns and self._when.get(t, _ALWAYS) != found for t in inputs):
             raise Unknown
@@ -199,11 +206,17 @@ class ColumnCompiler:
 
     def _draw(self, op: Operation, when: When) -> None:
         make = draw_rows(op, [tensor in self.columns for tensor in op.inputs])
-        if make is None:
+        seeds = op.attrs["seed"], op.attrs["seed2"]
+        if make is None or (when and any(seeds)):
             raise Unknown
         inputs = tuple(self.input(tensor) for tensor in op.inputs)
         self.used.update(op.inputs)
-        self._add_work(Draw(make, inputs, (self.new_register(op.outputs[0]),)), when)
+        stream = partial(stream_in, self._memos.setdefault(op.name, {}), *seeds)
+        outputs, taken = (self.new_register(op.outputs[0]),), self._new_register()
+        draw = Draw(stream, make, inputs, outputs, taken)
+        self._add_work(draw, when)
+        if not when:
+            self.draws.append(draw)
         self.columns.update(op.outputs)
 
     def _know(self, op: Operation, values: Sequence[Any]) -> None:
@@ -268,12 +281,13 @@ class ColumnFunction:
         template: Sequence[Any],
         arguments: Sequence[int],
         work: Sequence[Runs],
+        draws: Sequence[Draw],
         results: Sequence[tuple[int, bool]],
         long: bool,
     ) -> None:
-        """arguments: registers.  results: registers, and whether they are columns."""
+        """arguments: registers.  draws: those of the work.  results: registers, and whether they are columns."""
         self._template, self._arguments = list(template), arguments
-        self._work, self._results = work, results
+        self._work, self._draws, self._results = work, draws, results
         self.long = long
 
     def __call__(self, arguments: Sequence[Any], count: int) -> list[Column]:
@@ -285,16 +299,21 @@ class ColumnFunction:
         registers = self._template.copy()
         for register, value in zip(self._arguments, arguments, strict=True):
             registers[register] = value
-        with np.errstate(all="ignore"):
-            for work in self._work:
-                work.run(registers, count)
+        try:
+            with np.errstate(all="ignore"):
+                for work in self._work:
+                    work.run(registers, count)
+        except BaseException:
+            for draw in self._draws:
+                draw.give_back(registers, 0)
+            raise
         return [as_column(registers[register], is_row, count) for register, is_row in self._results]
 
 
-def column_function(wanted: Wanted, varying: int) -> ColumnFunction | None:
+def column_function(wanted: Wanted, memos: Memos, varying: int) -> ColumnFunction | None:
     """The function for many elements, of which the first `varying` arguments vary; None if it is not run so."""
     pruned = wanted.pruned
-    compiler = ColumnCompiler(pruned.controls, True, uncast(pruned.ops, wanted.fetches))
+    compiler = ColumnCompiler(pruned.controls, memos, True, uncast(pruned.ops, wanted.fetches))
     arguments = [compiler.new_register(tensor) for tensor in wanted.feeds]
     compiler.columns.update(wanted.feeds[:varying])
     fed = {tensor.op for tensor in wanted.feeds}
@@ -307,4 +326,6 @@ def column_function(wanted: Wanted, varying: int) -> ColumnFunction | None:
         results = [(compiler.input(t), t in compiler.columns) for t in wanted.fetches]
     except Unknown:
         return None
-    return ColumnFunction(compiler.template, arguments, compiler.work, results, compiler.long)
+    return ColumnFunction(
+        compiler.template, arguments, compiler.work, compiler.draws, results, compiler.long
+    )

@@ -53,7 +53,8 @@ class StepFunction:
         self.devices = place(self.wanted.everything, [device], allow_soft_placement=True)
         self._by_columns: dict[int, ColumnFunction | None] = {}
         self._compile_program = compile_program
-        self._program = self._compiled({})
+        self._memos: Memos = {}
+        self._program = self._compiled(self._memos)
 
     def _compiled(self, memos: Memos) -> Program | DataflowProgram:
         found = self.wanted
@@ -67,13 +68,14 @@ class StepFunction:
             return self
         made = object.__new__(StepFunction)
         made.__dict__.update(self.__dict__)
-        made._program = self._compiled({})
+        made._by_columns, made._memos = {}, {}
+        made._program = self._compiled(made._memos)
         return made
 
     def by_columns(self, varying: int) -> ColumnFunction | None:
         """The same for many elements at once, of which the first `varying` arguments vary; None if it is not run so."""
         if varying not in self._by_columns:
-            self._by_columns[varying] = column_function(self.wanted, varying)
+            self._by_columns[varying] = column_function(self.wanted, self._memos, varying)
         return self._by_columns[varying]
 
     def __call__(self, args: Sequence[Any], step: StepState) -> list[Any]:

@@ -42,7 +42,8 @@ _AHEAD: Final = (
 )
 _FEW: Final = 16  # blocks of such a run, whose words take 16 KB for all runs
 _NARROW: Final = (
-    1 << 32  # whole numbers to choose among: of 53 bits that leaves the least likely all but as likely
+    1
+    << 32  # whole numbers to choose among: of 53 bits that leaves the least likely all but as likely
 )
 _CUTOFF: Final = 2.0  # standard deviations, of the truncated normal
 _SMALLEST: Final = 1e-7  # of the uniform number under the logarithm
@@ -106,6 +107,23 @@ class Stream:
             first = self._next
             self._next += blocks
         return first
+
+    @property
+    def position(self) -> int:
+        """The block that comes next."""
+        return self._next
+
+    def ahead(self, first: int) -> Stream:
+        """The same numbers from block `first` on, without taking them."""
+        return Stream(*self._seeds, known=True, first=first)
+
+    def move(self, before: int, after: int) -> bool:
+        """Have block `after` come next, where `before` would; False, and nothing, if another one would."""
+        with self._lock:
+            if self._next != before:
+                return False
+            self._next = after
+        return True
 
     def words(self, first: int, count: int) -> Array:
         """uint64 [count, 4] of 32-bit numbers: blocks first, first + 1, …"""

@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import PER_RECORD
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -49,6 +50,7 @@ def _checked(images: Array, factor: Array, name: str) -> Array:
     outputs="output: T",
     attrs=_HALF,
     shape=lambda c: (c.with_rank("contrast_factor", 0), _images(c))[1],
+    traits={PER_RECORD},
 )
 def adjust_contrast_v2(xp: Any, images: Array, contrast_factor: Array) -> Array:
     """Each channel of each image, contrast_factor times as far from its mean.  images [..., h, w, c].

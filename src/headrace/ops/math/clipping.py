@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
+from headrace.base.traits import PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -51,6 +52,7 @@ __all__ = [
     outputs="output: T",
     attrs=f"T: {{{ALL_NUMBERS}}}",
     shape=same_as("t"),
+    traits={PER_RECORD},
 )
 def clip_by_value_op(xp: Any, t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
     """t, but not below the minimum nor above the maximum; these are scalars or of t's shape.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -72,7 +73,8 @@ class Sampler:
         """Nothing."""
 
 
-class _WithDifferent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _WithDifferent:
     """Classes that the sampler draws, and the different ones of them; those of the same sampler are the same."""
 
     sampler: Sampler

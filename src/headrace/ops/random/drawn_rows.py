@@ -1,4 +1,6 @@
-"""Numbers drawn at random for many elements at once, of nodes without seeds: they are others each time.
+"""Numbers drawn at random for many elements at once.
+
+Without seeds they are drawn as one array; with seeds each element gets those that it would get by itself.
 
 Called by: plan.rules.batching_rules.  Threads: any.
 """
@@ -28,32 +30,49 @@ _FILLERS: Final = {
 
 
 def draw_rows(op: Operation, rows: Sequence[bool]) -> Callable[..., Array] | None:
-    """(count, *inputs of the node) -> what it draws for `count` elements, along axis 0.
+    """(stream, count, *inputs of the node) -> what it draws of its stream for `count` elements, along axis 0.
 
-    rows: which of the inputs vary, and have an element along axis 0.  None: of another op, the shape varies, or the node
-    has seeds.  What is made raises InvalidArgument and ValueError where the kernel does for one of the elements.
+    rows: which of the inputs vary, and have an element along axis 0.  None: of another op, or the shape varies.  Of a
+    stream with seeds an element after the other takes as many blocks.
+    What is made raises InvalidArgument and ValueError where the kernel does for one of the elements.
     """
     whole = op.type == "RandomUniformInt"
-    if rows[0] or not (whole or op.type in _FILLERS) or op.attrs["seed"] or op.attrs["seed2"]:
+    if rows[0] or not (whole or op.type in _FILLERS):
         return None
-    stream, kind = Stream(0, 0), op.outputs[0].dtype.np
+    kind = op.outputs[0].dtype.np
 
-    def numbers(count: int, shape: Array) -> Array:
-        sizes = (count, *checked_sizes(shape, "shape"))
-        made: Array = _FILLERS[op.type](stream, shape_rules.num_elements(sizes) or 0, kind)
-        return made.reshape(sizes)
+    def numbers(stream: Stream, count: int, shape: Array) -> Array:
+        sizes, size = _sizes(shape)
+        fill = _FILLERS[op.type]
+        if not stream.seeded:
+            return fill(stream, count * size, kind).reshape(count, *sizes)
+        return _one_by_one([fill(stream, size, kind) for _ in range(count)], sizes)
 
-    def whole_numbers(count: int, shape: Array, *limits: Any) -> Array:
-        sizes = (count, *checked_sizes(shape, "shape"))
+    def whole_numbers(stream: Stream, count: int, shape: Array, *limits: Any) -> Array:
+        sizes, size = _sizes(shape)
         if any(limit.ndim != varies for limit, varies in zip(limits, rows[1:], strict=True)):
             raise errors.invalid_argument("minval and maxval must be 0-D")
+        low, high = limits
+        if size and not (low < high).all():
+            raise errors.invalid_argument("Need minval < maxval")
+        draw = random_streams.uniform_int
+        if stream.seeded:
+            lows, highs = [np.broadcast_to(each, count).tolist() for each in limits]
+            drawn = [draw(stream, size, *pair, kind) for pair in zip(lows, highs, strict=True)]
+            return _one_by_one(drawn, sizes)
         if any(rows):
-            limits = tuple([limit.reshape(-1, *[1] * len(shape)) for limit in limits])
-            return stream.numpy.integers(*limits, sizes, kind)
-        low, high = map(int, limits)
-        if low >= high:
-            raise errors.invalid_argument(f"Need minval < maxval, got {low} >= {high}")
-        size = shape_rules.num_elements(sizes) or 0
-        return random_streams.uniform_int(stream, size, low, high, kind).reshape(sizes)
+            low, high = [each.reshape(-1, *[1] * len(sizes)) for each in limits]
+            return stream.numpy.integers(low, high, (count, *sizes), kind)
+        return draw(stream, count * size, int(low), int(high), kind).reshape(count, *sizes)
 
     return whole_numbers if whole else numbers
+
+
+def _sizes(shape: Array) -> tuple[tuple[int, ...], int]:
+    """Those that a vector says, and how many elements that makes.  Raises InvalidArgument."""
+    sizes = checked_sizes(shape, "shape")
+    return sizes, shape_rules.num_elements(sizes) or 0
+
+
+def _one_by_one(drawn: Sequence[Array], sizes: tuple[int, ...]) -> Array:
+    return np.stack(drawn).reshape(len(drawn), *sizes)

@@ -59,7 +59,11 @@ _FEW_COMPARED = 1 << 16
 
 def stream_of(ctx: KernelContext, seed: int, seed2: int) -> Stream:
     """The node's own, from its first step on; seeds of 0 and 0 stand for fresh ones."""
-    memo = ctx.memo
+    return stream_in(ctx.memo, seed, seed2)
+
+
+def stream_in(memo: dict[str, Any], seed: int, seed2: int) -> Stream:
+    """As `stream_of`, of the node that remembers this."""
     found: Stream | None = memo.get("stream")
     if found is None:
         # Two steps may come here at once: the first one's stream stays.

@@ -4,9 +4,9 @@ A rule makes, for one node, a function of its inputs: those that vary from eleme
 0 ("rows"), the others as they are.  It gives the outputs stacked, exactly what the kernel makes of every element by
 itself, or raises, whatever; then somebody goes element by element.  A node whose op has no rule but the trait
 PER_RECORD has its kernel called for every element.  Those with the trait TOGETHER are for who may take long: a stage of
-a dataset, and a batch dequeuer, which looks how long.  Numbers that are drawn at random are drawn for all elements where
-they are not fixed by seeds.  No other op is run for many elements: kernels that take long or let other threads run,
-that remember something, or that reach state.
+a dataset, and a batch dequeuer, which looks how long.  What draws at random has rows of its own
+(`ops.random.drawn_rows`).  No other op is run for many elements: kernels that take long or let other threads run, that
+remember something, or that reach state.
 Called by: plan.batch_dequeuer.  Threads: rules when a plan is made, what they give in any step's thread.
 """
 
@@ -262,6 +262,11 @@ def _hot(node: Node) -> Batched | None:
     return node.kernel if _first_only(node) and node.op.attrs["axis"] == -1 else None
 
 
+def _clipped(node: Node) -> Batched | None:
+    """Between two numbers that do not vary."""
+    return node.kernel if _first_only(node) and tuple(node.ranks[1:]) == (0, 0) else None
+
+
 def _chosen(node: Node) -> Batched | None:
     """Of arrays of one rank that vary all: SelectV2 broadcasts, Select has one shape."""
     same = len(set(node.ranks)) == 1 and node.ranks[0] is not None
@@ -299,6 +304,7 @@ def _element_by_element(op: Operation) -> bool:
 
 _RULES: dict[str, Rule] = {
     "Cast": _cast,
+    "ClipByValue": _clipped,
     "ConcatV2": _concatenated,
     "DecodeCSV": _csv,
     "DecodeJpeg": _pictures,

@@ -34,8 +34,9 @@ next_step_id = itertools.count(1 << 62).__next__  # beyond those of sessions
 class Function:
     """A function and what it has captured, ready to be called.
 
-    name: what people read.  steady: it depends on nothing but its arguments, and nobody else sees that it was called.
-    waits: it may wait, or run what is the user's.  lets_others_run: see `CallableFunction`.
+    name: what people read.  steady: it depends on nothing but its arguments and what it has drawn before, and nobody
+    else sees that it was called.  waits: it may wait, or run what is the user's.
+    lets_others_run: see `CallableFunction`.
     """
 
     def __init__(
@@ -47,7 +48,6 @@ class Function:
     ) -> None:
         """captured: the last arguments.  owner: see `StepState`."""
         self.name = function.name
-        self.steady = not function.keeps
         self.waits = function.waits
         self.lets_others_run = function.lets_others_run
         self.remembering = function.remembering
@@ -60,6 +60,7 @@ class Function:
             if not self.waits
             else None
         )
+        self.steady = not function.keeps or self._together is not None
 
     @property
     def by_columns(self) -> bool:
@@ -403,12 +404,15 @@ class PerElement(Stage):
         self._function = function.anew(run)
         self._call = Calling(run, self._function)
         self._rest: Chunk | None = None  # elements that were taken, and not done
+        self._failure: errors.OpError | None = None  # of the first of them, which was tried
         self.steady = function.steady
         self._ended = False
         self._groups = Groups(self._function)
 
     def _taken(self, most: int) -> Chunk | None:
         """Elements to be done: at least one."""
+        if self._failure is not None:
+            most = 1
         if self._groups.on:
             most = min(most, self._groups.size)
         rest = self._rest
@@ -439,6 +443,9 @@ class PerElement(Stage):
         """
         for at in range(chunk.count):
             try:
+                failure, self._failure = self._failure, None
+                if failure is not None:
+                    raise failure
                 result = self._call(chunk.element(at))
             except Blocked:
                 if at:
@@ -448,6 +455,7 @@ class PerElement(Stage):
             except errors.OpError as error:
                 self._done(at or 1)
                 if at:  # whose turn comes next
+                    self._failure = error
                     return
                 if not isinstance(error, errors.OutOfRangeError):
                     raise
@@ -468,4 +476,4 @@ class PerElement(Stage):
 
     def restore(self, position: Any) -> None:
         """See `save`."""
-        self._rest, self._ended = position[0], bool(position[1])
+        self._rest, self._ended, self._failure = position[0], bool(position[1]), None

@@ -22,7 +22,7 @@ import numpy as np
 from headrace.run.exec.instructions import Kernel, Registers
 from headrace.run.exec.kernel import StepState
 from headrace.run.pending import Pending, announce_all
-from headrace.run.queues.column_work import Runs, as_column
+from headrace.run.queues.column_work import Draw, Runs, as_column
 from headrace.run.queues.columns import Array
 from headrace.run.queues.queue import Queue
 from headrace.run.readers.reader import Reader
@@ -58,13 +58,14 @@ class BatchDequeuer:
         key: int | None,
         value: int,
         work: Sequence[Runs],
+        draws: Sequence[Draw],
         queue: int,
         components: Sequence[tuple[int, bool]],
         long: bool,
     ) -> None:
         """Registers of the reader, of its queue of work items, of a record's key (None: not wanted) and value, of the
         queue and of what goes in, with whether that is a column.  handles: look up reader and queues.
-        long: the work may take long.
+        draws: those of the work.  long: the work may take long.
         """
         self._template = template
         self._handles = handles
@@ -72,7 +73,7 @@ class BatchDequeuer:
         self._names = names
         self._key = key
         self._value = value
-        self._work = work
+        self._work, self._draws = work, draws
         self._queue = queue
         self._components = components
         self._careful = 0  # steps to leave to the caller
@@ -120,6 +121,24 @@ class BatchDequeuer:
         told: list[Pending[Any]],
     ) -> int:
         """Compute on records and enqueue; how many went in.  What is to be announced goes to `told`."""
+        taken = 0
+        try:
+            taken = self._put(registers, reader, queue, records, gate, told)
+        finally:
+            if taken < len(records):
+                for draw in self._draws:
+                    draw.give_back(registers, taken)
+        return taken
+
+    def _put(
+        self,
+        registers: Registers,
+        reader: Reader,
+        queue: Queue,
+        records: Sequence[bytes],
+        gate: Gate,
+        told: list[Pending[Any]],
+    ) -> int:
         count, began = len(records), time.monotonic()
         try:
             registers[self._value] = _strings(records)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from headrace.ops._kernels.random_streams import Stream
 from headrace.run.exec.instructions import Registers
 from headrace.run.queues.columns import Array, row
 from headrace.run.uninterrupted import changes
@@ -93,18 +94,40 @@ class Work:
 @changes
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A node that draws numbers at random, other ones for each element: draw(count, *inputs) gives its output column."""
+    """A node that draws numbers at random, other ones for each element.
 
+    stream: gives the node's.  draw(stream, count, *inputs) gives the output column.  taken: the register of what says
+    which numbers of a stream with seeds these are: elements that go nowhere give theirs back.
+    """
+
+    stream: Callable[[], Stream]
     draw: Callable[..., Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    taken: int
 
     def run(self, registers: Registers, count: int) -> None:
-        """Raises whatever `draw` does."""
+        """Raises whatever `draw` does, and OneByOne if somebody else draws meanwhile."""
         values = [registers[register] for register in self.inputs]
         made = [stacked(each) if isinstance(each, list) else each for each in values]
         (output,) = self.outputs
-        registers[output] = self.draw(count, *made)
+        stream = self.stream()
+        if not stream.seeded:
+            registers[output] = self.draw(stream, count, *made)
+            return
+        before = stream.position
+        ahead = stream.ahead(before)
+        registers[output] = self.draw(ahead, count, *made)
+        if not stream.move(before, ahead.position):
+            raise OneByOne
+        registers[self.taken] = before, ahead.position, count
+
+    def give_back(self, registers: Registers, used: int) -> None:
+        """The numbers of all elements but the first `used` are those that come next, unless others have drawn since."""
+        if registers[self.taken] is not None:
+            before, after, count = registers[self.taken]
+            self.stream().move(after, before + (after - before) // count * used)
+            registers[self.taken] = None
 
 
 def row_of(column: Column, at: int) -> Any:
