@@ -361,6 +361,30 @@ def dataset_png(tf: Any, bench: Bench) -> None:
     _decoded(tf, bench, "PNG", 64, 32)
 
 
+@row(
+    "JPEG of 64 by 64, cropped, flipped and made brighter at random in a parallel map, batches of 32",
+    unit=Unit.PER_SECOND,
+)
+def dataset_augmented(tf: Any, bench: Bench) -> None:
+    """64 pictures in memory, two calls at once; numbers without seeds."""
+    side = 56
+
+    def load(encoded: Any) -> Any:
+        part = tf.random_crop(tf.image.decode_jpeg(encoded, channels=3), [side, side, 3])
+        floats = tf.cast(tf.image.random_flip_left_right(part), tf.float32)
+        return tf.image.random_brightness(floats, 60.0) / 255.0
+
+    encoded = _pictures(tf, "JPEG", 64)
+    dataset = (
+        tf.data.Dataset.from_tensor_slices(encoded).repeat().map(load, num_parallel_calls=2)
+    ).batch(BATCH)
+    with _next_of(tf, dataset) as step:
+        pictures = step()
+        bench.expect(pictures.shape, (BATCH, side, side, 3))
+        bench.expect(len(np.unique(pictures.mean(axis=(1, 2, 3)))), BATCH)
+        _measure(bench, step)
+
+
 # -- on a cluster ---------------------------------------------------------------------------------
 
 

@@ -93,7 +93,7 @@ def png_pipeline(tf: Any, bench: Bench) -> None:
     unit=Unit.PER_SECOND,
 )
 def augmented_pipeline(tf: Any, bench: Bench) -> None:
-    """Decoded, cropped, flipped and made floats one by one: random numbers keep steps from being run together."""
+    """Decoded, cropped, flipped and made floats, by numbers without seeds."""
     inner = SIDE - 8
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "pictures")

@@ -1,13 +1,13 @@
 """Automatic control dependencies: nodes of a function with effects run in the order in which they were made.
 
 Those of one resource wait for each other as reads and writes must; the others wait for the one before.
-Called by: graph.flow_graphs.  Threads: as a graph.
+Called by: graph.flow_graphs, what makes functions of datasets and batches.  Threads: as a graph.
 Source: TF 1.15's python/framework/auto_control_deps.py, for behaviour; compared with the oracle
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headrace.base import dtypes
@@ -39,6 +39,11 @@ class Ordered:
         made: Tensor = registry.get("Identity")(tensor, name="Identity")
         self._results.append(made)
         return made
+
+    def returns(self, tensors: Sequence[Tensor]) -> None:
+        """The function's results are these, when all that it does is done."""
+        self._graph.outputs = [self._result(tensor) for tensor in tensors]
+        self._graph.control_outputs = self.finish()
 
     def finish(self) -> list[Operation]:
         """Add the control inputs; returns what has to run whichever results are wanted."""

@@ -14,14 +14,13 @@ from typing import Any
 
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
-from headrace.base.traits import DRAWS, STATEFUL
 from headrace.graph import scopes
 from headrace.graph.collections import VARIABLE_COLLECTIONS
 from headrace.graph.function_def import definition_of
 from headrace.graph.function_library import Body, Function
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.handles import stands_for
-from headrace.graph.registry import OPS, OpSpec, get
+from headrace.graph.registry import OPS, OpSpec
 from headrace.graph.tensor import Tensor
 
 
@@ -82,19 +81,6 @@ class FuncGraph(Graph):
         tensor = self._placeholder(dtype, unknown if shape is None else shape, name or "arg")
         self.arguments.append(tensor)
         return tensor
-
-    def returns(self, tensors: Sequence[Tensor]) -> None:
-        """Its outputs: these, when all that it does is done."""
-        self.outputs = [get("Identity")(tensor, name="Identity") for tensor in tensors]
-        effects = [
-            op for op in self.get_operations() if STATEFUL in op.traits and DRAWS not in op.traits
-        ]
-        if effects:
-            with self.control_dependencies(effects):
-                done = get("NoOp")(name="NoOp")
-            for tensor in self.outputs:
-                tensor.op._add_control_inputs([done])
-            self.control_outputs = effects
 
     def outside_of(self, inside: Tensor) -> Tensor | None:
         """What was captured as `inside`."""

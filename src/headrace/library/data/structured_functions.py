@@ -12,6 +12,7 @@ from typing import Any
 from headrace.base.shapes import TensorShape
 from headrace.codec import protos as pb
 from headrace.graph import scopes
+from headrace.graph.automatic_dependencies import Ordered
 from headrace.graph.convert import convert
 from headrace.graph.func_graph import FuncGraph
 from headrace.graph.operation import Operation
@@ -48,6 +49,7 @@ class StructuredFunction:
         outer = scopes.get_default_graph()
         graph = FuncGraph(user, outer)
         with graph.as_default():
+            ordered = Ordered(graph)
             tensors = [
                 graph.add_argument(dtype, shape, f"args_{at}")
                 for at, (dtype, shape) in enumerate(
@@ -57,7 +59,7 @@ class StructuredFunction:
             returned = func(*_arguments(structure, element_of(structure, tensors)))
             element = self._element(returned, func)
             self.structure = spec_of(element)
-            graph.returns(tensors_of(self.structure, element))
+            ordered.returns(tensors_of(self.structure, element))
         name = outer.library.free_name(f"__inference_{_plain(user)}_{_name_of(func)}")
         graph.to_function(name, attrs={"_tf_data_function": True})
         self.captured: Sequence[Tensor] = graph.external_captures

@@ -18,6 +18,7 @@ from headrace.base.shapes import TensorShape
 from headrace.base.traits import MAY_WAIT, STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph import scopes
+from headrace.graph.automatic_dependencies import Ordered
 from headrace.graph.convert import convert
 from headrace.graph.func_graph import FuncGraph
 from headrace.graph.names import name_scope
@@ -204,6 +205,7 @@ def _built(
     outer = scopes.get_default_graph()
     graph = FuncGraph("batch", outer)
     with graph.as_default():
+        ordered = Ordered(graph)
         inner = []
         for at, arg in enumerate(args):
             rank = arg.shape.rank
@@ -211,7 +213,7 @@ def _built(
             inner.append(graph.add_argument(arg.dtype.base_dtype, shape, f"batch_{at}"))
         results = function(*inner)
         results = pack_sequence_as(results, [convert(each) for each in flatten(results)])
-        graph.returns(flatten(results))
+        ordered.returns(flatten(results))
     name = outer.library.free_name("__inference_computation")
     graph.to_function(name)
     return pb.NameAttrList(name=name), graph.external_captures, results

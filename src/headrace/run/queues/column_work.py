@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headrace.ops._kernels.random_streams import Stream
 from headrace.run.exec.instructions import Registers
 from headrace.run.queues.columns import Array, row
 from headrace.run.uninterrupted import changes
@@ -33,6 +32,21 @@ class Runs(Protocol):
 
     def run(self, registers: Registers, count: int) -> None:
         """Do it for `count` elements.  Raises whatever; then they are to be done one by one."""
+
+
+class Stream(Protocol):
+    """Random numbers of a node.  seeded: whether they are fixed.  position: of those that come next."""
+
+    seeded: bool
+
+    @property
+    def position(self) -> int: ...
+
+    def ahead(self, first: int) -> Stream:
+        """The same ones from a position on, without taking them."""
+
+    def move(self, before: int, after: int) -> bool:
+        """Have those at `after` come next, if those at `before` would."""
 
 
 @changes
