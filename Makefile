@@ -75,11 +75,11 @@ browser: $(VENV)/installed-browser
 
 # Each worker has a TensorFlow of its own, whose threads take turns badly where there are more of them than processors.
 oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -o timeout=400 $(wildcard tests/oracle tests/interop) $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -o timeout=600 $(wildcard tests/oracle tests/interop) $(ARGS)
 
 # The same programs of tf.estimator under headrace and under the last TensorFlow that has it.
 estimator: $(VENV)/installed-dev $(HEADRACE_ESTIMATOR_ORACLE_PYTHON)
-	@$(BIN)/python -m pytest tests/estimator_oracle $(ARGS)
+	@$(BIN)/python -m pytest -o timeout=600 tests/estimator_oracle $(ARGS)
 
 # Some of them; without a Python for that TensorFlow it says so, and succeeds.
 estimator-smoke:

@@ -12,6 +12,7 @@ import pytest
 from tests.interop.clusters import HEADRACE, TENSORFLOW, Cluster
 from tests.interop.conftest import Lab
 from tests.serve.test_spans import SPANNED
+from tests.support.limits import PROGRAM_WITHIN_S
 
 KINDS = [(TENSORFLOW, TENSORFLOW), (TENSORFLOW, HEADRACE), (HEADRACE, TENSORFLOW)]
 
@@ -29,7 +30,7 @@ def test_steps_are_what_they_are_without_spans(cluster: Cluster, tmp_path: Path)
     subprocess.run(
         [sys.executable, str(SPANNED), str(path), "counts", cluster.target("worker:0")],
         check=True,
-        timeout=100,
+        timeout=PROGRAM_WITHIN_S,
     )
     found = [json.loads(line) for line in path.read_text().splitlines()]
     assert [each["name"] for each in found] == ["headrace.step"] * 11

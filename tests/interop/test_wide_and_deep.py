@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.limits import PROGRAM_WITHIN_S
+
 PYTHON = os.environ.get("HEADRACE_ORACLE_PYTHON")
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "wide_and_deep"
 THEIRS = "import tensorflow.compat.v1 as tf; tf.disable_v2_behavior()"
@@ -16,7 +18,9 @@ THEIRS = "import tensorflow.compat.v1 as tf; tf.disable_v2_behavior()"
 
 def said(*command: str) -> list[str]:
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=quiet, timeout=100)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=quiet, timeout=PROGRAM_WITHIN_S
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

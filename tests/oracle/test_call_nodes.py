@@ -98,7 +98,7 @@ def _unlike(ours: list[Any], theirs: list[Any]) -> str | None:
     return None
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_calls_add_the_nodes_that_they_add_in_tensorflow(
     oracle: Any, pytestconfig: pytest.Config

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support.limits import PROGRAM_WITHIN_S
+
 HERE = Path(__file__).parent
 RESULTS = re.compile(r"(FAIL|ERROR|OK\b|FAILED|Ran \d+)")
 
@@ -30,7 +32,7 @@ def outcomes(python: str, module: str) -> list[Any]:
         input=json.dumps(cases()),
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PROGRAM_WITHIN_S,
         check=True,
     )
     return [

@@ -14,6 +14,7 @@ import pytest
 import headrace as hr
 from headrace.contrib import framework, layers, slim
 from tests.oracle.slim_names import PREPARED
+from tests.support.limits import PROGRAM_WITHIN_S
 
 PREPARED_TOO = (
     PREPARED
@@ -65,7 +66,9 @@ OF_TRAINING = [
     "L.optimize_loss(loss, step, tf.constant(0.1), tf.train.AdagradOptimizer, gradient_multipliers={v: 2.0}, "
     "variables=[v])",
     "L.batch_norm(x) is x or L.optimize_loss(loss, step, 0.1, 'RMSProp')",
-    "L.optimize_loss(loss, step, 0.1, 'Ftrl', update_ops=[tf.assign_add(w, w)], summaries=[])",
+    # An update of a variable that the loss reads would happen before its gradient, between, or after the step.
+    "L.optimize_loss(loss, step, 0.1, 'Ftrl', update_ops=[tf.assign_add(tf.get_variable('u', [2], "
+    "initializer=tf.ones_initializer(), trainable=False), [1.0, 2.0])], summaries=[])",
     "slim.learning.create_train_op(loss, tf.train.GradientDescentOptimizer(0.1))",
     "L.batch_norm(x) is x or slim.learning.create_train_op(loss, tf.train.MomentumOptimizer(0.1, 0.9), None, "
     "clip_gradient_norm=1.0, summarize_gradients=True, check_numerics=False, gradient_multipliers={'v': 2.0}, "
@@ -264,6 +267,8 @@ def test_a_convnet_trains_and_is_evaluated_as_by_tf_slim(
 
 
 def _said(command: list[str]) -> list[str]:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PROGRAM_WITHIN_S, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return [line for line in done.stdout.splitlines() if line.startswith("> ")]

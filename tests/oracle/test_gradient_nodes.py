@@ -77,7 +77,7 @@ def difference(ours: Any, theirs: Any) -> str | None:
     return None if ours[0] == theirs[0] else f"gradients {ours[0]} / TensorFlow {theirs[0]}"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_gradients_add_the_nodes_that_they_add_in_tensorflow(
     oracle: Any, pytestconfig: pytest.Config

@@ -69,9 +69,10 @@ with tf.Session() as session:
 result = None
 """
 READ = """
-import glob
+import glob, re
 result = []
-for path in sorted(glob.glob(folder + "/*")):
+# The last numbers of a name count the files of a process: the tenth comes after the ninth.
+for path in sorted(glob.glob(folder + "/*"), key=lambda path: [int(number) for number in re.findall("[0-9]+", path)]):
     for event in tf.train.summary_iterator(path):
         what = event.WhichOneof("what")
         result.append((event.step, what, "" if what == "graph_def" else str(getattr(event, what))))

@@ -235,7 +235,7 @@ def summary(asked: list[Case], theirs: list[list[Outcome]]) -> list[str]:
     ]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.filterwarnings("ignore:the IndexedSlices:UserWarning")
 def test_operands_give_what_tensorflow_gives(
     ask: Callable[..., Any], pytestconfig: pytest.Config
@@ -253,7 +253,7 @@ def test_operands_give_what_tensorflow_gives(
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_hostile_numbers_give_what_tensorflow_gives(ask: Callable[..., Any]) -> None:
     everything = cases(asked, MOST, HOSTILE_OPS)
     found, _ = compared(everything, ask(everything).result())

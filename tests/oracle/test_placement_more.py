@@ -14,6 +14,7 @@ from headrace.codec import protos as pb
 from headrace.contrib.training import GreedyLoadBalancingStrategy, byte_size_load_fn
 from tests.ports import own_ports
 from tests.serve.clusters import in_process
+from tests.support.limits import PROGRAM_WITHIN_S
 
 SCOPES = {
     "spellings": """
@@ -351,7 +352,11 @@ def test_placement_is_logged_in_tensorflows_words(oracle_python: str) -> None:
 
     def said(python: str, source: str) -> list[str]:
         done = subprocess.run(
-            [python, "-c", source], capture_output=True, text=True, check=True, timeout=60
+            [python, "-c", source],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=PROGRAM_WITHIN_S,
         )
         return [line for line in (done.stderr + done.stdout).splitlines() if ": (" in line]
 

@@ -4,7 +4,7 @@ The programs are the blocks of programs/*.txt, separated by lines of dashes.  A 
 `P(shape, dtype)` (a placeholder), `A(*sizes)` (the same random array on both sides), `tried(function, …)` (what a
 call gives, or the class of its error), `elements(dataset)` (those of a dataset, and the classes of their errors), `L`
 (the module of lookup tables) and `raw(op, …)` (a node, of inputs and attrs by name), `F` and `C` (the modules of
-functions and of what calls them), and may set
+functions and of what calls them), `folder` (the path of one that both sides may write to), and may set
 
     result   data, arrays, tensors, variables: compared as data, with names in the place of graph elements
     first    operations to run, one after the other, before `fetch`
@@ -199,7 +199,7 @@ def outcome_of(source):
         "P": lambda shape, dtype=tf.float32: tf.placeholder(dtype, shape, name="x"),
         "A": lambda *sizes: random.randn(*sizes).astype(np.float32),
         "tried": tried, "elements": elements, "L": TABLES or tf.python.ops.lookup_ops, "LISTS": LISTS, "raw": raw,
-        "F": DEFUN, "C": CALLS,
+        "F": DEFUN, "C": CALLS, "folder": folder,
     }
     try:
         exec(source, names)
@@ -252,18 +252,25 @@ WITH_RESOURCES = [
 
 
 @pytest.fixture(scope="module")
-def theirs(oracle: Any) -> Any:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture(scope="module")
+def theirs(oracle: Any, folder: str) -> Any:
     @cache
     def outcomes(family: str, before: str) -> list[dict[str, Any]]:
         source = RUNNER + "\nresult = [run(before + program) for program in programs]"
-        found: list[dict[str, Any]] = oracle.run(source, programs=programs(family), before=before)
+        found: list[dict[str, Any]] = oracle.run(
+            source, programs=programs(family), before=before, folder=folder
+        )
         return found
 
     return outcomes
 
 
-def ours(program: str) -> dict[str, Any]:
-    names: dict[str, Any] = {"tf": hr, "np": np}
+def ours(program: str, folder: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"tf": hr, "np": np, "folder": folder}
     exec(RUNNER, names)
     with hr.Graph().as_default(), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as in the oracle's process
@@ -280,17 +287,22 @@ class _WithoutReset:
 
 
 @pytest.mark.parametrize(("family", "index"), BLOCKS)
-def test_a_program_does_what_it_does_in_tensorflow(family: str, index: int, theirs: Any) -> None:
-    check(programs(family)[index], theirs(family, "")[index])
+def test_a_program_does_what_it_does_in_tensorflow(
+    family: str, index: int, theirs: Any, folder: str
+) -> None:
+    program = programs(family)[index]
+    check(program, ours(program, folder), theirs(family, "")[index])
 
 
 @pytest.mark.parametrize(("family", "index"), WITH_RESOURCES)
-def test_so_it_does_with_resource_variables(family: str, index: int, theirs: Any) -> None:
-    check(RESOURCES + programs(family)[index], theirs(family, RESOURCES)[index])
+def test_so_it_does_with_resource_variables(
+    family: str, index: int, theirs: Any, folder: str
+) -> None:
+    program = RESOURCES + programs(family)[index]
+    check(program, ours(program, folder), theirs(family, RESOURCES)[index])
 
 
-def check(program: str, want: dict[str, Any]) -> None:
-    got = ours(program)
+def check(program: str, got: dict[str, Any], want: dict[str, Any]) -> None:
     assert got.get("error") == want.get("error"), program
     if "error" in want:
         return

@@ -148,7 +148,7 @@ def phrase(message: str) -> str:
     ].rstrip(".")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_attrs_and_types_are_refused_as_tensorflow_refuses_them(
     oracle: Any, pytestconfig: pytest.Config
 ) -> None:

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from tests.support.limits import PROGRAM_WITHIN_S
 from tests.unmodified.test_programs import PRINTED, PROGRAMS
 
 RUNS = (
@@ -34,7 +35,7 @@ def test_the_program_prints_the_same_on_tensorflow(name: str, oracle_python: str
         [oracle_python, "-c", AS_OF_1, program, *arguments],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PROGRAM_WITHIN_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -139,7 +139,7 @@ def rough(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:the IndexedSlices:UserWarning")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_attrs_in_turn_give_what_tensorflow_gives(
     process: Any, pytestconfig: pytest.Config
 ) -> None:
@@ -275,7 +275,7 @@ def _known(ours: list[int | None] | None, theirs: list[int | None] | None) -> st
     return "more known" if all(b is None for _, b in pairs) else "other shape"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_static_shapes_are_tensorflows(process: Any, pytestconfig: pytest.Config) -> None:
     labels, cases = zip(*shape_cases(), strict=True)
     begun = process.begin(

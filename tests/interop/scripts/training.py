@@ -102,7 +102,11 @@ def adam_takes_the_same_path(tf: Any, here: Here) -> Any:
     return losses_of(tf, here, tf.train.AdamOptimizer(0.01))
 
 
-@TABLE.gives([Updates(2 * STEPS), About(0.91, 0.015)])
+LEARNED = About(0.91, 0.03)
+"""The accuracy of two workers that learn at once: 0.886 to 0.923 as their steps fall, some updates lost."""
+
+
+@TABLE.gives([Updates(2 * STEPS), LEARNED])
 def two_asynchronous_workers_learn_it(tf: Any, here: Here) -> Any:
     """Two sessions on two masters train one model; returns the steps made and the accuracy."""
     model = Model(tf, descent(tf))
