@@ -37,10 +37,15 @@ def sharing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     pool.close()
 
 
-def results(case: tuple[Any, ...]) -> list[bytes]:
+def results(case: tuple[Any, ...], wide: int = 6) -> list[bytes]:
+    y, dx = values(case, wide)
+    return [str(y.shape).encode(), y.tobytes(), str(dx.shape).encode(), (dx + 0).tobytes()]
+
+
+def values(case: tuple[Any, ...], wide: int) -> tuple[Any, Any]:
     images, channels, each, window, stride, dilation, padding = case
     random = np.random.default_rng(1)
-    x = random.normal(size=(images, 7, 6, channels)).astype(np.float32)
+    x = random.normal(size=(images, 7, wide, channels)).astype(np.float32)
     filters = random.normal(size=(window, 2, channels, each)).astype(np.float32)
     attrs: dict[str, Any] = {
         "strides": [1, stride, stride, 1],
@@ -53,7 +58,7 @@ def results(case: tuple[Any, ...]) -> list[bytes]:
     dy = random.normal(size=y.shape).astype(np.float32)
     sizes = np.array(x.shape, np.int32)
     dx = depthwise.depthwise_backprop_input_op.kernel(np, sizes, filters, dy, **attrs)
-    return [str(y.shape).encode(), y.tobytes(), str(dx.shape).encode(), (dx + 0).tobytes()]
+    return y, dx
 
 
 @pytest.mark.usefixtures("sharing")
@@ -64,3 +69,20 @@ def test_lines_give_what_places_give(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({each[1] for each in by_places}) > len(CASES) // 2
     for case, ours, wanted in zip(CASES, by_lines, by_places, strict=True):
         assert ours == wanted, case
+
+
+@pytest.mark.usefixtures("sharing")
+@pytest.mark.parametrize("wide", [6, 100])
+def test_lines_that_are_summed_up_in_one_call_are_too(
+    wide: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for products and sums that are rounded at once, where NumPy is compiled for such a processor."""
+    monkeypatch.setattr(depthwise_lines, "_LONG", 2)
+    at_once = [values(case, wide) for case in CASES]
+    monkeypatch.setattr(depthwise_lines, "_LONG", 1 << 30)
+    one_by_one = [values(case, wide) for case in CASES]
+    assert any(found[0].size for found in at_once)
+    for case, ours, wanted in zip(CASES, at_once, one_by_one, strict=True):
+        for found, other in zip(ours, wanted, strict=True):
+            assert found.shape == other.shape, case
+            np.testing.assert_allclose(found, other, rtol=1e-5, atol=2e-6, err_msg=str(case))

@@ -65,3 +65,22 @@ def test_no_pictures_have_no_sums() -> None:
         np, np.ones((0, 40, 30, 16), np.float32), np.array([1, 2], np.int32), keep_dims=True
     )
     assert found.shape == (0, 1, 1, 16)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.uint8])
+@pytest.mark.parametrize("keep", [False, True])
+def test_extremes_are_those_of_all_places(shape: tuple[int, ...], dtype: Any, keep: bool) -> None:
+    x = (50 + 9 * np.random.default_rng(2).standard_normal(shape)).astype(dtype)
+    rank, seen = len(shape), 0
+    if x.dtype.kind == "f":
+        x[(0,) * rank], x[(-1,) * rank] = np.nan, np.inf
+    for axes in (tuple(range(rank - 1)), tuple(range(1, rank - 1)), (-2,)):
+        seen += is_over_places(x, axes, "fiu")
+        indices = np.array(axes, np.int32)
+        for name, exact in (("Max", np.max), ("Min", np.min)):
+            found = _kernel(name)(np, x, indices, keep_dims=keep)
+            wanted = exact(x, axis=axes, keepdims=keep)
+            assert found.dtype == dtype
+            assert np.array_equal(found, wanted, equal_nan=x.dtype.kind == "f")
+    assert bool(seen) == (dtype != np.float16)

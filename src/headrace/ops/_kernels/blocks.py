@@ -1,7 +1,7 @@
 """Large arrays a block at a time: what is done with a block is done in the cache, and blocks run side by side.
 
 Blocks depend on sizes alone, so results do not depend on who works on them.
-Called by: ops.math.reductions, plan.rules.elementwise.  Threads: any.
+Called by: kernels of large operations, plan.rules.elementwise.  Threads: any.
 """
 
 from __future__ import annotations
@@ -23,6 +23,17 @@ LARGE = 2 * BLOCK  # elements from which an operation is worth sharing
 def over_blocks(count: int, work: Callable[[int], object]) -> None:
     """work(number) for each of `count` blocks."""
     parallel_for(work, range(count))
+
+
+def over_rows(count: int, width: int, work: Callable[[slice], object]) -> None:
+    """work(rows) for some of `count` rows of `width` elements after the others, none of which needs the others."""
+    some = max(BLOCK // max(width, 1), 1)
+    pieces = [slice(first, min(first + some, count)) for first in range(0, count, some)]
+    if count * width >= LARGE:
+        parallel_for(work, pieces)
+        return
+    for piece in pieces:
+        work(piece)
 
 
 def summed_in_blocks(x: Any) -> Any:

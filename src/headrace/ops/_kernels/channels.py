@@ -101,12 +101,15 @@ class Units:
 _FEWEST: Final = 1 << 14  # numbers of a picture that are worth it
 
 
-def is_over_places(x: Array, axes: tuple[int, ...]) -> bool:
-    """Whether `sums_over_places` is for these axes: all but the last one, or but the first and the last one."""
+def is_over_places(x: Array, axes: tuple[int, ...], kinds: str = "f") -> bool:
+    """Whether `reduced_over_places` is for these axes: all but the last one, or but the first and the last one.
+
+    kinds: of dtypes; bfloat16 is none of them.
+    """
     rank = x.ndim
-    if rank < 2 or not x.size or x.dtype.kind != "f" or x.dtype.itemsize < 4:
+    if x.size < _FEWEST or rank < 2 or x.dtype.kind not in kinds or not x.flags.c_contiguous:
         return False
-    if not x.flags.c_contiguous:
+    if x.dtype.kind == "f" and x.dtype.itemsize < 4:
         return False
     first = rank - 1 - len(axes)
     if first not in (0, 1) or not all(-rank <= axis < rank for axis in axes):
@@ -117,29 +120,31 @@ def is_over_places(x: Array, axes: tuple[int, ...]) -> bool:
     return bool(0 < 4 * channels <= _LONG and places * channels >= _FEWEST)
 
 
-def sums_over_places(x: Array, axes: tuple[int, ...]) -> Array:
-    """The sum along all of these axes, where `is_over_places` holds: [c], or [n, c]."""
+def reduced_over_places(ufunc: np.ufunc, x: Array, axes: tuple[int, ...]) -> Array:
+    """Along all of these axes, where `is_over_places` holds: [c], or [n, c].
+
+    ufunc: of which it does not matter in which order it is applied, such as np.add and np.maximum.
+    """
     if len(axes) < x.ndim - 1 and len(x) > 1 and x.size >= LARGE:
         found = np.empty((len(x), x.shape[-1]), x.dtype)
 
         def some(part: slice) -> None:
-            found[part] = _sums_over_places(x[part], axes)
+            found[part] = _reduced(ufunc, x[part], axes)
 
         parallel_for(some, parts(len(x), x.nbytes // len(x), BLOCK * x.itemsize))
         return found
-    return _sums_over_places(x, axes)
+    return _reduced(ufunc, x, axes)
 
 
-def _sums_over_places(x: Array, axes: tuple[int, ...]) -> Array:
+def _reduced(ufunc: np.ufunc, x: Array, axes: tuple[int, ...]) -> Array:
     n = 1 if len(axes) == x.ndim - 1 else len(x)
-    channels = x.shape[-1]
+    channels, kind = x.shape[-1], x.dtype
     pixels = x.reshape(n, -1, channels)
     together = _LONG // channels
     whole = pixels.shape[1] - pixels.shape[1] % together
-    lines = np.add.reduce(pixels[:, :whole].reshape(n, -1, together * channels), axis=1)
-    found: Array = np.add.reduce(lines.reshape(n, together, channels), axis=1)
+    lines = pixels[:, :whole].reshape(n, -1, together * channels)
+    long = ufunc.reduce(lines, axis=1, dtype=kind)
+    found: Array = ufunc.reduce(long.reshape(n, together, channels), axis=1, dtype=kind)
     if whole < pixels.shape[1]:
-        found += np.add.reduce(pixels[:, whole:], axis=1)
-    if len(axes) == x.ndim - 1:
-        found = found[0]
-    return found
+        ufunc(found, ufunc.reduce(pixels[:, whole:], axis=1, dtype=kind), out=found)
+    return found[0] if len(axes) == x.ndim - 1 else found

@@ -2,7 +2,8 @@
 
 Lines of all channels are one array each, and weights are repeated along them: NumPy's loops are as long as lines then,
 and not as channels, of which pictures have three.  Every element is the sum of the same products, in the same order,
-whatever lines are computed together.
+whatever lines are computed together.  Long lines without gaps are summed up in one call of einsum, which keeps that
+order, and needs no memory for products; what it is compiled for may round a product and a sum at once.
 Called by: ops.nn.depthwise.  Threads: any; parts are shared by the task's worker pool.
 """
 
@@ -12,6 +13,7 @@ import itertools
 from typing import Any, Final
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import Array, Geometry
@@ -23,6 +25,7 @@ _TOGETHER: Final = 1 << 15  # elements: they and their products stay in a proces
 SHARED: Final = 1 << 17
 """Elements of an image from which threads share the work; with fewer at a time they wait for the interpreter."""
 _MOST_WEIGHTS: Final = 1 << 19  # elements, of weights that are repeated
+_LONG: Final = 64  # numbers of a line, from which all places are summed up in one call
 _PRODUCT: Final = 0  # slot of scratch memory
 
 
@@ -73,6 +76,12 @@ class _Convolution:
         self._each = max(weights.shape[2] // where.out[1], 1)
         self._length = self._each * where.out[1]
         self._places = [(weights[place], *self._begins(*place)) for place in places]
+        self._ordered: Array | None = None
+        if where.strides[1] == 1 and self._length >= _LONG and places:
+            self._way = 1 if places[0] == (0, 0) else -1
+            shape = *weights.shape[:2], self._length
+            ordered = np.ascontiguousarray(weights[:: self._way, :: self._way])
+            self._ordered = np.broadcast_to(ordered, shape)
 
     def _begins(self, line: int, column: int) -> tuple[int, int, int]:
         """Where the products of a place begin: in which line, of which columns, at which of them."""
@@ -100,11 +109,30 @@ class _Convolution:
             self.part(turned, part, out[part])
 
     def part(self, turned: list[Array], part: slice, total: Array) -> None:
-        """Add the products of some lines of the output to `total`."""
+        """Add the products of some lines of the output to `total`, which is 0."""
         step, length = self._where.strides[0], self._length
+        if self._ordered is not None:
+            windows = self._windows(turned[0], part.start * step, len(total))
+            np.einsum("hijk,ijk->hk", windows, self._ordered, out=total)
+            return
         product = scratch(_PRODUCT, total.shape, total.dtype)
         first, span = part.start * step, (part.stop - part.start - 1) * step + 1
         for weights, line, which, at in self._places:
             lines = slice(first + line, first + line + span, step)
             np.multiply(turned[which][lines, at : at + length], weights, out=product)
             np.add(total, product, out=total)
+
+    def _windows(self, lines: Array, first: int, count: int) -> Array:
+        """A view [count, fh, fw, length]: what lines of the output are made of, in the order of the places."""
+        where, way = self._where, self._way
+        line, number = lines.strides
+        down, along = line * where.dilations[0], number * where.dilations[1] * self._each
+        if way < 0:
+            first += (where.window[0] - 1) * where.dilations[0]
+        begin = (where.window[1] - 1) * where.dilations[1] * self._each if way < 0 else 0
+        return as_strided(
+            lines[first:, begin:],
+            (count, *where.window, self._length),
+            (line * where.strides[0], way * down, way * along, number),
+            writeable=False,
+        )

@@ -9,6 +9,7 @@ differentiating series and fractions term by term, as Moore, "Algorithm AS 187",
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,10 @@ _SETTLED: Final = 1e-15
 _SLOPE_SETTLED: Final = 1e-13
 _BIG: Final = 2.0**52
 _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+_LOOK_AFTER: Final = 8  # terms, until it is worth a look which numbers have settled
+_TOGETHER: Final = (
+    1 << 15
+)  # numbers; fewer take more calls for those that settle last, which threads would wait for
 _FROM: Final = 10.0  # where Stirling's series of that length is exact
 
 
@@ -37,71 +42,115 @@ def _lgamma_of_one(x: float) -> float:
 
 def _log_power(a: Array, x: Array) -> Array:
     """log of x^a exp(-x) / Γ(a + 1), without the difference of large numbers where a is large."""
-    small = a < _FROM
-    plain = a * np.log(x) - x - _lgamma(np.where(small, a, 1.0) + 1)
-    large = np.where(small, _FROM, a)
-    off = (x - large) / large
-    inverse = 1 / large
-    series = np.zeros_like(large)
-    for coefficient in reversed(_STIRLING):
-        series = series * (inverse * inverse) + coefficient
-    near = large * (np.log1p(off) - off) - 0.5 * np.log(2 * np.pi * large) - series * inverse
-    return np.where(small, plain, near)
+    found = np.empty_like(a)
+    (small,), (large,) = (a < _FROM).nonzero(), (a >= _FROM).nonzero()
+    if small.size:
+        low, at = a[small], x[small]
+        of_low = np.array([*map(math.lgamma, (low + 1).tolist())])
+        found[small] = low * np.log(at) - at - of_low
+    if large.size:
+        high = a[large]
+        off = (x[large] - high) / high
+        inverse = 1 / high
+        series = np.zeros_like(high)
+        for coefficient in reversed(_STIRLING):
+            series = series * (inverse * inverse) + coefficient
+        found[large] = (
+            high * (np.log1p(off) - off) - 0.5 * np.log(2 * np.pi * high) - series * inverse
+        )
+    return found
 
 
-def _series(a: Array, x: Array) -> tuple[Array, Array]:
-    """Σ x^n / ((a + 1) … (a + n)), and its derivative by a."""
-    term, total = np.ones_like(a), np.ones_like(a)
-    dterm, dtotal = np.zeros_like(a), np.zeros_like(a)
-    r = a.copy()
-    for _ in range(_MOST_TERMS):
-        r = r + 1
-        dterm = (dterm - term / r) * (x / r)
-        term = term * (x / r)
-        total = total + term
-        dtotal = dtotal + dterm
-        done = (term <= _EPSILON * total) & (np.abs(dterm) <= _EPSILON * np.abs(dtotal))
-        if np.all(done | ~np.isfinite(term)):
+def _until_settled(
+    state: list[Array], step: Callable[[list[Array], int], Array], kept: int
+) -> None:
+    """step(state, number) for number 1, 2, … until it has settled everywhere: it gives where it has, and changes state.
+
+    What has settled is left out of state's arrays [n] now and then; the first `kept` of them have all results at last.
+    """
+    results, at = [each.copy() for each in state[:kept]], np.arange(len(state[0]))
+    for number in range(1, _MOST_TERMS + 1):
+        done = step(state, number)
+        left = len(at) - np.count_nonzero(done)
+        if not left:
             break
-    return total, dtotal
+        if number % _LOOK_AFTER == 0 and 4 * left < 3 * len(at):
+            going_on = ~done
+            for result, each in zip(results, state[:kept], strict=True):
+                result[at] = each
+            at = at[going_on]
+            state[:] = [each[going_on] for each in state]
+    for place, (result, each) in enumerate(zip(results, state[:kept], strict=True)):
+        result[at] = each
+        state[place] = result
 
 
-def _fraction(a: Array, x: Array) -> tuple[Array, Array]:
-    """Γ(a, x) / (x^a exp(-x)) as a continued fraction, and its derivative by a."""
-    y, z, c = 1 - a, x + 1 - a + 1, 0.0
-    p2, q2, p1, q1 = np.ones_like(x), x.copy(), x + 1, z * x
-    dp2, dq2, dp1, dq1 = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x), -x
-    found = p1 / q1
-    dfound = (dp1 - found * dq1) / q1
-    for _ in range(_MOST_TERMS):
-        c += 1
-        y = y + 1
-        z = z + 2
+def _series(a: Array, x: Array, slopes: bool) -> list[Array]:
+    """Σ x^n / ((a + 1) … (a + n)), and its derivative by a if there are to be slopes."""
+    total, dtotal = np.ones_like(a), np.zeros_like(a)
+    state = [total, dtotal, a.copy(), x, np.ones_like(a), np.zeros_like(a)]
+
+    def step(state: list[Array], _: int) -> Array:
+        total, dtotal, r, x, term, dterm = state
+        r += 1
+        ratio = x / r
+        if slopes:
+            dterm -= term / r
+            dterm *= ratio
+            dtotal += dterm
+        term *= ratio
+        total += term
+        done = term <= _EPSILON * total
+        if slopes:
+            done &= np.abs(dterm) <= _EPSILON * np.abs(dtotal)
+        return done | ~np.isfinite(term)
+
+    _until_settled(state, step, 2)
+    return state[:2]
+
+
+def _fraction(a: Array, x: Array, slopes: bool) -> list[Array]:
+    """Γ(a, x) / (x^a exp(-x)) as a continued fraction, and its derivative by a if there are to be slopes."""
+    z = x + 1 - a + 1
+    numbers = [np.ones_like(x), x + 1, x.copy(), z * x]
+    changes = [np.zeros_like(x), np.zeros_like(x), np.zeros_like(x), -x]
+    found = numbers[1] / numbers[3]
+    dfound = (changes[1] - found * changes[3]) / numbers[3]
+    state = [found, dfound, 1 - a, z, *numbers, *changes]
+
+    def step(state: list[Array], c: int) -> Array:
+        found, dfound, y, z, p2, p1, q2, q1, dp2, dp1, dq2, dq1 = state
+        y += 1
+        z += 2
         yc = y * c
         p, q = p1 * z - p2 * yc, q1 * z - q2 * yc
-        dp = dp1 * z - p1 - dp2 * yc + p2 * c
-        dq = dq1 * z - q1 - dq2 * yc + q2 * c
         new = p / q
-        dnew = (dp - new * dq) / q
-        change = np.abs(new - found) <= _SETTLED * np.abs(new)
-        dchange = np.abs(dnew - dfound) <= _SLOPE_SETTLED * np.abs(dnew)
-        found, dfound = new, dnew
-        if np.all((change & dchange) | ~np.isfinite(new)):
-            break
-        p2, p1, q2, q1 = p1, p, q1, q
-        dp2, dp1, dq2, dq1 = dp1, dp, dq1, dq
-        large = np.abs(p) > _BIG
-        if large.any():
-            scale = np.where(large, 1 / _BIG, 1.0)
-            p2, p1, q2, q1 = p2 * scale, p1 * scale, q2 * scale, q1 * scale
-            dp2, dp1, dq2, dq1 = dp2 * scale, dp1 * scale, dq2 * scale, dq1 * scale
-    return found, dfound
+        done = np.abs(new - found) <= _SETTLED * np.abs(new)
+        values = [p1, p, q1, q]
+        if slopes:
+            dp = dp1 * z - p1 - dp2 * yc + p2 * c
+            dq = dq1 * z - q1 - dq2 * yc + q2 * c
+            dnew = (dp - new * dq) / q
+            done &= np.abs(dnew - dfound) <= _SLOPE_SETTLED * np.abs(dnew)
+            values += [dp1, dp, dq1, dq]
+            state[1] = dnew
+        (large,) = (np.abs(p) > _BIG).nonzero()
+        if large.size:
+            for each in values:
+                each[large] *= 1 / _BIG
+        state[0] = new
+        state[4 : 4 + len(values)] = values
+        settled: Array = done | ~np.isfinite(new)
+        return settled
+
+    _until_settled(state, step, 2)
+    return state[:2]
 
 
 class _Parts:
-    """What incomplete gamma functions are made of, where they are made of anything."""
+    """What incomplete gamma functions of a and x [n] are made of, where they are made of anything."""
 
-    def __init__(self, a: Array, x: Array) -> None:
+    def __init__(self, a: Array, x: Array, slopes: bool) -> None:
         self.bad = ~((a > 0) & (x >= 0)) | np.isnan(a) | np.isnan(x)
         self.zero = ~self.bad & (x == 0)
         self.full = ~self.bad & (np.isinf(x))
@@ -109,32 +158,45 @@ class _Parts:
         proper = ~(self.bad | self.zero | self.full | self.none)
         self.a, self.x = np.where(proper, a, 1.0), np.where(proper, x, 1.0)
         self.by_series = (self.x <= 1) | (self.x <= self.a)
-        self.log_power = _log_power(self.a, self.x)
-
-    def chosen(self, index: int) -> tuple[Array, Array]:
-        """(series, fraction) or, for 1, their derivatives; each of what it is for, else of something harmless."""
         with np.errstate(all="ignore"):
-            series = _series(
-                np.where(self.by_series, self.a, 1.0), np.where(self.by_series, self.x, 0.5)
-            )
-            fraction = _fraction(
-                np.where(self.by_series, 0.5, self.a), np.where(self.by_series, 2.0, self.x)
-            )
-        return series[index], fraction[index]
+            self.log_power = _log_power(self.a, self.x)
+            # Of the series or the fraction, and the derivative of that.
+            self.value, self.slope = self._made(slopes)
+
+    def _made(self, slopes: bool) -> tuple[Array, Array]:
+        made = np.empty_like(self.a), np.empty_like(self.a)
+        for function, which in ((_series, self.by_series), (_fraction, ~self.by_series)):
+            (at,) = which.nonzero()
+            if at.size:
+                for into, found in zip(made, function(self.a[at], self.x[at], slopes), strict=True):
+                    into[at] = found
+        return made
+
+
+def _in_pieces(function: Callable[[Array, Array], Array], a: Array, x: Array) -> Array:
+    """function(a, x) of some numbers after the others."""
+    first, second = (np.ascontiguousarray(each).reshape(-1) for each in (a, x))
+    out = np.empty(first.shape)
+
+    for begin in range(0, len(out), _TOGETHER):
+        which = slice(begin, begin + _TOGETHER)
+        out[which] = function(first[which], second[which])
+    return out.reshape(a.shape)
 
 
 def gamma_p(a: Array, x: Array, upper: bool = False) -> Array:
     """The regularized lower incomplete gamma function P(a, x), or the upper one, Q = 1 - P."""
-    parts = _Parts(a, x)
-    series, fraction = parts.chosen(0)
+    return _in_pieces(lambda a, x: _gamma_p(a, x, upper), a, x)
+
+
+def _gamma_p(a: Array, x: Array, upper: bool) -> Array:
+    parts = _Parts(a, x, False)
     with np.errstate(all="ignore"):
-        power = np.exp(parts.log_power)
-        lower = power * series
-        rest = power * parts.a * fraction
-        if upper:
-            found = np.where(parts.by_series, 1 - lower, rest)
-        else:
-            found = np.where(parts.by_series, lower, 1 - rest)
+        found = np.exp(parts.log_power)
+        found *= np.where(parts.by_series, 1.0, parts.a)
+        found *= parts.value
+        other = ~parts.by_series ^ upper
+        found[other] = 1 - found[other]
     found = np.where((x == 0) | parts.none, 1.0 if upper else 0.0, found)
     found = np.where(parts.full, 0.0 if upper else 1.0, found)
     return np.where(parts.bad & (upper | (x != 0)), np.nan, found)
@@ -155,33 +217,36 @@ def _digamma(x: Array) -> Array:
     return total + np.log(y) - 0.5 / y - series
 
 
-def _slopes(parts: _Parts) -> tuple[Array, Array]:
-    """dP/da over the power x^a exp(-x) / Γ(a + 1): by the series, and by the fraction."""
-    series, fraction = parts.chosen(0)
-    dseries, dfraction = parts.chosen(1)
-    log = np.log(parts.x)
-    psi = _digamma(parts.a)
-    by_series = dseries + series * (log - psi - 1 / parts.a)
-    by_fraction = -parts.a * (dfraction + fraction * (log - psi))
-    return by_series, by_fraction
+def _slopes(parts: _Parts) -> Array:
+    """dP/da over the power x^a exp(-x) / Γ(a + 1)."""
+    off = np.log(parts.x) - _digamma(parts.a)
+    by_series = parts.slope + parts.value * (off - 1 / parts.a)
+    by_fraction = -parts.a * (parts.slope + parts.value * off)
+    return np.where(parts.by_series, by_series, by_fraction)
 
 
 def gamma_p_slope(a: Array, x: Array) -> Array:
     """The derivative of P(a, x) by a."""
-    parts = _Parts(a, x)
+    return _in_pieces(_gamma_p_slope, a, x)
+
+
+def _gamma_p_slope(a: Array, x: Array) -> Array:
+    parts = _Parts(a, x, True)
     with np.errstate(all="ignore"):
-        by_series, by_fraction = _slopes(parts)
-        found = np.exp(parts.log_power) * np.where(parts.by_series, by_series, by_fraction)
+        found = np.exp(parts.log_power) * _slopes(parts)
     found = np.where((x == 0) | parts.full | parts.none, 0.0, found)
     return np.where(parts.bad & (x != 0), np.nan, found)
 
 
 def gamma_sample_slope(a: Array, sample: Array) -> Array:
     """How a number drawn from a gamma distribution changes with its shape a: -(dP/da) / (dP/dx)."""
-    parts = _Parts(a, sample)
+    return _in_pieces(_gamma_sample_slope, a, sample)
+
+
+def _gamma_sample_slope(a: Array, sample: Array) -> Array:
+    parts = _Parts(a, sample, True)
     with np.errstate(all="ignore"):
-        by_series, by_fraction = _slopes(parts)
-        found = -np.where(parts.by_series, by_series, by_fraction) * parts.x / parts.a
+        found = -_slopes(parts) * parts.x / parts.a
     found = np.where(parts.bad | parts.full | parts.none, np.nan, found)
     return np.where(sample == 0, 0.0, found)
 

@@ -1,8 +1,9 @@
 """Resampling along an axis: every output is a weighted sum of a few inputs, its taps.
 
-A two-dimensional method is one along rows and one along columns.  Places are computed in single precision, as
+A two-dimensional method is one along rows and one along columns; of few channels, columns are turned into rows for it,
+since NumPy's loops are as long as what lies side by side.  Places are computed in single precision, as
 TensorFlow does, so that the same inputs are chosen.
-Called by: ops.image.resizing.  Threads: pure functions.
+Called by: ops.image.resizing.  Threads: any.
 Source: behaviour of TF 1.15 (core/kernels/resize_*_op.cc, scale_and_translate_op.cc), compared with the oracle
 """
 
@@ -15,12 +16,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headrace.ops._kernels.blocks import BLOCK
+from headrace.ops._kernels.runs import as_they_lie
+from headrace.ops._kernels.scratch import scratch
+
 Array = np.ndarray[Any, Any]
 F = np.float32
 
 _STEPS = 1 << 10  # of the table of cubic weights
 _FEW = 8
+_MOST_WEIGHTS = 1 << 16  # that are repeated for each channel of a line
+_TAKEN, _GIVEN, _MADE = 0, 3, 4  # slots of scratch memory, beside those of ops.image.resizing
 _KEPT = 1 << 12  # outputs along an axis whose places are kept
+
+
+Spread = Callable[[Callable[[slice], object], list[slice]], object]
+"""How pieces are worked on: one after the other, or side by side."""
+
+
+def _pieces(count: int, width: int) -> list[slice]:
+    some = max(BLOCK // max(width, 1), 1)
+    return [slice(first, min(first + some, count)) for first in range(0, count, some)]
 
 
 class Taps(NamedTuple):
@@ -32,23 +48,72 @@ class Taps(NamedTuple):
     indices: Array
     weights: Array
 
-    def applied(self, x: Array, axis: int) -> Array:
-        """x resampled along `axis` (1 or 2 of [n, h, w, c])."""
-        along = [1] * x.ndim
-        along[axis] = -1
-        total: Array | None = None
-        for at in range(self.indices.shape[1]):
-            weights = self.weights[:, at]
-            if at and not weights.any():
-                continue
-            taken = np.take(x, self.indices[:, at], axis=axis)
-            taken *= weights.reshape(along).astype(x.dtype)
-            if total is None:
-                total = taken
+    def along_rows(self, x: Array, out: Array, spread: Spread) -> None:
+        """out [rows, width] = x [h, width], resampled from above to below."""
+        used = self._used()
+        pieces = _pieces(len(out), out.shape[1] * len(used) // 2)
+        spread(lambda which: self._rows(x, out, used, which), pieces)
+
+    def _rows(self, x: Array, out: Array, used: list[int], which: slice) -> None:
+        """Some rows of `along_rows`: those they are made of side by side, then their sums."""
+        at, weights = self.indices[which][:, used], self.weights[which][:, used]
+        taken = scratch(_TAKEN, (at.size, x.shape[1]), out.dtype)
+        np.take(x, at.ravel(), axis=0, out=taken, mode="clip")
+        weights = weights.astype(out.dtype, copy=False)
+        np.einsum("rkw,rk->rw", taken.reshape(*at.shape, -1), weights, out=out[which])
+
+    def along_columns(self, x: Array, out: Array, spread: Spread) -> None:
+        """out [lines, columns, c] = x [lines, w, c], resampled from left to right."""
+        lines, columns, channels = out.shape
+        used = self._used()
+        work = self._turned_lines(x, out, used) if channels <= _FEW else self._lines(x, out, used)
+        spread(work, _pieces(lines, columns * channels))
+
+    def _turned_lines(self, x: Array, out: Array, used: list[int]) -> Callable[[slice], object]:
+        """Of few channels: some lines as columns that lie below each other."""
+        columns, channels = out.shape[1:]
+
+        def some(which: slice) -> None:
+            width = (which.stop - which.start) * channels
+            given = scratch(_GIVEN, (x.shape[1], width), out.dtype)
+            turned = given.reshape(len(given), -1, channels)
+            for channel in range(channels):  # a copy of all would go over them pixel by pixel
+                turned[..., channel] = x[which, :, channel].T
+            made = scratch(_MADE, (columns, width), out.dtype)
+            for piece in _pieces(columns, width * len(used) // 2):
+                self._rows(given, made, used, piece)
+            turned = made.reshape(columns, -1, channels)
+            for channel in range(channels):
+                out[which, :, channel] = turned[..., channel].T
+
+        return some
+
+    def _lines(self, x: Array, out: Array, used: list[int]) -> Callable[[slice], object]:
+        """Of many channels: pixel by pixel."""
+        each = []
+        for at in used:
+            weights = self.weights[:, at].astype(out.dtype, copy=False)
+            if out[0].size <= _MOST_WEIGHTS:
+                weights = np.repeat(weights, out.shape[2]).reshape(out.shape[1:])
             else:
-                total += taken
-        assert total is not None
-        return total
+                weights = weights[:, None]
+            each.append((self.indices[:, at], weights))
+
+        def some(which: slice) -> None:
+            into = out[which]
+            for number, (places, weights) in enumerate(each):
+                taken = scratch(_TAKEN, into.shape, out.dtype) if number else into
+                np.take(x[which], places, axis=1, out=taken, mode="clip")
+                with as_they_lie(weights.size):
+                    taken *= weights
+                if number:
+                    into += taken
+
+        return some
+
+    def _used(self) -> list[int]:
+        """Taps that have weights; the first one in any case."""
+        return [at for at in range(self.indices.shape[1]) if not at or self.weights[:, at].any()]
 
     def transposed(self, size: int) -> Taps:
         """Of the gradient: from outputs back to the `size` inputs."""

@@ -2,7 +2,8 @@
 
 All sums of a block get their first row, then all that have one their second, and so on: as many calls of NumPy as the
 longest sum has rows.  What few long sums have more than the others is added up by itself.
-Called by: ops.sparse, ops.state.references.  Threads: any; large ones are shared by the task's worker pool.
+Called by: ops.sparse, ops.state.references, ops._kernels.crops.  Threads: any; large ones are shared by the task's
+worker pool.
 """
 
 from __future__ import annotations

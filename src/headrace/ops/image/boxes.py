@@ -7,17 +7,19 @@ Source: behaviour of TF 1.15 (core/kernels/crop_and_resize_op.cc, draw_bounding_
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, is_fully_defined, text
+from headrace.base.traits import SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.crops import Crops, Line
 from headrace.ops.array.shapes import shape as shape_of
 
 __all__ = ["crop_and_resize", "draw_bounding_boxes"]
@@ -155,17 +157,7 @@ def draw_bounding_boxes(
 # -- crops in another size --------------------------------------------------------------------
 
 
-class _Line(NamedTuple):
-    """Of each box: where the crop's rows (or columns) lie in the image.  All [boxes, size]."""
-
-    inside: Array
-    at: Array
-    low: Array
-    high: Array
-    share: Array
-
-
-def _line(first: Array, last: Array, side: int, size: int, nearest: bool) -> _Line:
+def _line(first: Array, last: Array, side: int, size: int, nearest: bool) -> Line:
     limit = F(side - 1)
     if size > 1:
         step = (last - first) * limit / F(size - 1)
@@ -176,10 +168,10 @@ def _line(first: Array, last: Array, side: int, size: int, nearest: bool) -> _Li
     safe = np.where(inside, at, F(0)).astype(F)
     if nearest:
         low = np.floor(safe + F(0.5)).astype(np.int64)
-        return _Line(inside, safe, low, low, np.zeros_like(safe))
+        return Line(inside, safe, low, low, np.zeros_like(safe))
     floor = np.floor(safe)
     high = np.ceil(safe).astype(np.int64)
-    return _Line(inside, safe, floor.astype(np.int64), high, safe - floor)
+    return Line(inside, safe, floor.astype(np.int64), high, safe - floor)
 
 
 def _check_boxes(boxes: Array, box_ind: Array, batch: int) -> None:
@@ -199,7 +191,7 @@ def _check_boxes(boxes: Array, box_ind: Array, batch: int) -> None:
 
 def _lines(
     boxes: Array, sides: tuple[int, ...], size: tuple[int, ...], nearest: bool
-) -> tuple[_Line, _Line]:
+) -> tuple[Line, Line]:
     rows = _line(boxes[:, 0], boxes[:, 2], sides[0], size[0], nearest)
     columns = _line(boxes[:, 1], boxes[:, 3], sides[1], size[1], nearest)
     return rows, columns
@@ -223,6 +215,7 @@ def _crop_shape(c: ShapeContext) -> Shape:
     attrs="T: {uint8, uint16, int8, int16, int32, int64, half, float, double}; "
     "method: {'bilinear', 'nearest'} = 'bilinear'; extrapolation_value: float = 0",
     shape=_crop_shape,
+    traits={SHARES},
 )
 def crop_and_resize_op(
     xp: Any,
@@ -246,23 +239,8 @@ def crop_and_resize_op(
     size = _checked_crop(crop_size)
     _check_boxes(boxes, box_ind, len(image))
     rows, columns = _lines(boxes, (height, width), size, method == b"nearest")
-    batch = box_ind[:, None, None]
-
-    def taken(row: Array, column: Array) -> Array:
-        found: Array = image[batch, row[:, :, None], column[:, None, :]]
-        return found.astype(F)
-
-    made = taken(rows.low, columns.low)
-    if method != b"nearest":
-        across = columns.share[:, None, :, None]
-        down = rows.share[:, :, None, None]
-        made += (taken(rows.low, columns.high) - made) * across
-        bottom = taken(rows.high, columns.low)
-        bottom += (taken(rows.high, columns.high) - bottom) * across
-        made += (bottom - made) * down
-    inside = rows.inside[:, :, None] & columns.inside[:, None, :]
-    made[~inside] = F(extrapolation_value)
-    return made
+    crops = Crops(image.shape, rows, columns, box_ind)
+    return crops.made(image, method == b"nearest", F(extrapolation_value))
 
 
 def _checked_crop(crop_size: Array) -> tuple[int, int]:
@@ -291,6 +269,7 @@ def _image_grad_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: {float, half, double}; method: {'bilinear', 'nearest'} = 'bilinear'",
     shape=_image_grad_shape,
+    traits={SHARES},
 )
 def crop_and_resize_grad_image(
     xp: Any,
@@ -320,21 +299,10 @@ def crop_and_resize_grad_image(
             f"boxes and grads have incompatible shape: {text(boxes.shape)} and {text(grads.shape)}"
         )
     nearest = method == b"nearest"
-    made = np.zeros(sizes, np.float64 if T is dtypes.float64 else F)
     rows, columns = _lines(boxes, sizes[1:3], grads.shape[1:3], nearest)
-    inside = (rows.inside[:, :, None] & columns.inside[:, None, :])[..., None]
-    given = np.where(inside, grads, F(0))
-    batch = box_ind[:, None, None]
-    across, down = columns.share[:, None, :, None], rows.share[:, :, None, None]
-    corners = [(rows.low, columns.low, (1 - down) * (1 - across))]
-    if not nearest:
-        corners += [
-            (rows.low, columns.high, (1 - down) * across),
-            (rows.high, columns.low, down * (1 - across)),
-            (rows.high, columns.high, down * across),
-        ]
-    for row, column, weight in corners:
-        np.add.at(made, (batch, row[:, :, None], column[:, None, :]), given * weight)
+    crops = Crops(sizes, rows, columns, box_ind)
+    kind = np.dtype(np.float64 if T is dtypes.float64 else F)
+    made = crops.to_image(grads, nearest, kind).reshape(sizes)
     return made.astype(T.np, copy=False)
 
 
@@ -344,6 +312,7 @@ def crop_and_resize_grad_image(
     outputs="output: float",
     attrs="T: {uint8, uint16, int8, int16, int32, int64, half, float, double}; method: {'bilinear'} = 'bilinear'",
     shape=lambda c: c.shape("boxes"),
+    traits={SHARES},
 )
 def crop_and_resize_grad_boxes(
     xp: Any, grads: Array, image: Array, boxes: Array, box_ind: Array
@@ -366,17 +335,7 @@ def crop_and_resize_grad_boxes(
             f"boxes and grads have incompatible shape: {text(boxes.shape)} and {text(grads.shape)}"
         )
     rows, columns = _lines(boxes, image.shape[1:3], grads.shape[1:3], False)
-    batch = box_ind[:, None, None]
-    one, two, three, four = (
-        image[batch, row[:, :, None], column[:, None, :]].astype(F)
-        for row in (rows.low, rows.high)
-        for column in (columns.low, columns.high)
-    )
-    across, down = columns.share[:, None, :, None], rows.share[:, :, None, None]
-    inside = (rows.inside[:, :, None] & columns.inside[:, None, :])[..., None]
-    given = np.where(inside, grads, F(0))
-    by_row = (given * ((1 - across) * (three - one) + across * (four - two))).sum(axis=(2, 3))
-    by_column = (given * ((1 - down) * (two - one) + down * (four - three))).sum(axis=(1, 3))
+    by_row, by_column = Crops(image.shape, rows, columns, box_ind).slopes(grads, image)
     made = np.empty(boxes.shape, F)
     made[:, 0], made[:, 2] = _ends(by_row, image.shape[1])
     made[:, 1], made[:, 3] = _ends(by_column, image.shape[2])

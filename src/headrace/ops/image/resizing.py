@@ -6,6 +6,7 @@ Source: behaviour of TF 1.15 (core/kernels/resize_*_op.cc, scale_and_translate_o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels import resampling
-from headrace.ops._kernels.resampling import Taps
+from headrace.ops._kernels.blocks import LARGE
+from headrace.ops._kernels.resampling import Spread, Taps
+from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import parts
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.run.exec.worker_pool import parallel_for
@@ -31,6 +34,7 @@ _KINDS_OF_BILINEAR = (
 )
 _CORNERS = "align_corners: bool = false; half_pixel_centers: bool = false"
 _PART_BYTES = 1 << 20  # of outputs that one thread makes at a time
+_MADE, _BETWEEN = 1, 2  # slots of scratch memory, beside that of `resampling`
 _LEAST_BYTES = 640 << 10  # as many calls for less have threads wait for the interpreter's lock
 
 
@@ -96,23 +100,47 @@ def _check_pair(grads: Array, original: Array) -> None:
         )
 
 
-def _both(x: Array, rows: Taps, columns: Taps) -> Array:
-    """Along the axis first that leaves less."""
-    shrinking = len(rows.indices) * x.shape[2] <= x.shape[1] * len(columns.indices)
-    if shrinking:
-        return columns.applied(rows.applied(x, 1), 2)
-    return rows.applied(columns.applied(x, 2), 1)
-
-
 def _by_taps(images: Array, rows: Taps, columns: Taps, out: Any) -> Array:
     made = np.empty((len(images), len(rows.indices), len(columns.indices), images.shape[3]), out)
-    kind = np.float64 if images.dtype == np.float64 and out == np.float64 else np.float32
+    if not made.size:
+        return made
+    kind = np.dtype(np.float64 if images.dtype == np.float64 and out == np.float64 else np.float32)
+
+    def one(number: int, spread: Spread) -> None:
+        into = made[number] if made.dtype == kind else scratch(_MADE, made.shape[1:], kind)
+        _resampled(images[number].astype(kind, copy=False), rows, columns, into, spread)
+        if made.dtype != kind:
+            made[number] = into
+
+    if made[0].size >= LARGE:
+        for number in range(len(images)):
+            one(number, parallel_for)
+        return made
 
     def some(which: slice) -> None:
-        made[which] = _both(images[which].astype(kind), rows, columns)
+        for number in range(which.start, which.stop):
+            one(number, _in_turn)
 
     parallel_for(some, _parts(made))
     return made
+
+
+def _in_turn(work: Callable[[slice], object], pieces: list[slice]) -> None:
+    for piece in pieces:
+        work(piece)
+
+
+def _resampled(x: Array, rows: Taps, columns: Taps, out: Array, spread: Spread) -> None:
+    """out [height, width, c] = an image x [h, w, c].  Along the axis first that leaves less."""
+    high, wide, channels = out.shape
+    if high * x.shape[1] <= x.shape[0] * wide:
+        between = scratch(_BETWEEN, (high, x.shape[1], channels), out.dtype)
+        rows.along_rows(x.reshape(len(x), -1), between.reshape(high, -1), spread)
+        columns.along_columns(between, out, spread)
+    else:
+        between = scratch(_BETWEEN, (len(x), wide, channels), out.dtype)
+        columns.along_columns(x, between, spread)
+        rows.along_rows(between.reshape(len(x), -1), out.reshape(high, -1), spread)
 
 
 def _parts(made: Array) -> list[slice]:

@@ -33,8 +33,10 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-Overlaps = Callable[[int], Array]
-"""How much the box of that number shares with each: [boxes]."""
+Overlaps = Callable[[Array, Array], Array]
+"""How much boxes of those numbers share with others: [boxes, others]."""
+_TOGETHER = 64  # candidates that are looked at at once
+_BEFORE = 4096  # boxes that they are compared with at once
 
 
 def overlaps(boxes: Array) -> Overlaps:
@@ -45,12 +47,13 @@ def overlaps(boxes: Array) -> Overlaps:
     left, right = np.minimum(wide[:, 1], wide[:, 3]), np.maximum(wide[:, 1], wide[:, 3])
     areas = (bottom - top) * (right - left)
 
-    def of(number: int) -> Array:
-        rows = np.minimum(bottom, bottom[number]) - np.maximum(top, top[number])
-        columns = np.minimum(right, right[number]) - np.maximum(left, left[number])
+    def of(numbers: Array, others: Array) -> Array:
+        at = numbers[:, None]
+        rows = np.minimum(bottom[others], bottom[at]) - np.maximum(top[others], top[at])
+        columns = np.minimum(right[others], right[at]) - np.maximum(left[others], left[at])
         shared = np.maximum(rows, 0) * np.maximum(columns, 0)
-        whole = areas + areas[number] - shared
-        some = (areas > 0) & (areas[number] > 0)
+        whole = areas[others] + areas[at] - shared
+        some = (areas[others] > 0) & (areas[at] > 0)
         found: Array = np.divide(shared, whole, out=np.zeros_like(shared), where=some)
         return found
 
@@ -64,11 +67,19 @@ def selected(
     good = np.flatnonzero(scores > least)
     order = good[np.argsort(-scores[good], kind="stable")]
     found: list[int] = []
-    while order.size and len(found) < most:
-        best = int(order[0])
-        found.append(best)
-        rest = order[1:]
-        order = rest[~(shared(best)[rest] > threshold)]
+    for first in range(0, len(order), _TOGETHER):
+        some = order[first : first + _TOGETHER]
+        for at in range(0, len(found), _BEFORE):
+            better = np.array(found[at : at + _BEFORE])
+            some = some[~(shared(better, some) > threshold).any(axis=0)]
+        too_near = shared(some, some) > threshold
+        left = np.ones(len(some), bool)
+        for number, (box, near) in enumerate(zip(some.tolist(), too_near, strict=True)):
+            if len(found) >= most:
+                return found
+            if left[number]:
+                found.append(box)
+                left &= ~near
     return found
 
 
@@ -83,6 +94,7 @@ def _softly(
     found: list[int] = []
     made: list[float] = []
     shares: list[Array] = []
+    everything = np.arange(len(scores))
     while queue and len(found) < most:
         negative, at, seen = heapq.heappop(queue)
         score = before = -negative
@@ -94,7 +106,7 @@ def _softly(
         if score == before:
             found.append(at)
             made.append(score)
-            shares.append(shared(at))
+            shares.append(shared(np.array([at]), everything)[0])
         elif score > least:
             heapq.heappush(queue, (-score, at, len(found)))
     return found, made
@@ -339,7 +351,12 @@ def non_max_suppression_with_overlaps(
     threshold = _scalar("overlap_threshold", overlap_threshold)
     least = _scalar("score_threshold", score_threshold)
     most = _count(max_output_size)
-    return _as_indices(selected(lambda at: overlaps[:, at], scores, most, threshold, least))
+
+    def shared(numbers: Array, others: Array) -> Array:
+        found: Array = overlaps[others, numbers[:, None]]
+        return found
+
+    return _as_indices(selected(shared, scores, most, threshold, least))
 
 
 # -- of many classes --------------------------------------------------------------------------

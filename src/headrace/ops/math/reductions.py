@@ -24,7 +24,7 @@ from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import static_axis
 from headrace.ops._kernels.blocks import LARGE, summed_in_blocks, total
-from headrace.ops._kernels.channels import is_over_places, sums_over_places
+from headrace.ops._kernels.channels import is_over_places, reduced_over_places
 from headrace.ops.array.constants import constant, zeros
 from headrace.ops.array.ranges import range as arange
 from headrace.ops.array.shapes import rank as rank_of
@@ -141,7 +141,7 @@ def _sum(x: Any, axes: Axes, keep: Any) -> Any:
     if x.size >= LARGE and _in_blocks(x, axes):
         return _of_all(x, total(x), keep)
     if type(axes) is tuple and is_over_places(x, axes):
-        return _kept(x, axes, sums_over_places(x, axes), keep)
+        return _kept(x, axes, reduced_over_places(np.add, x, axes), keep)
     if type(axes) is tuple and len(axes) == 1 and not keep and x.ndim > 1:
         (axis,) = axes
         if -x.ndim <= axis < x.ndim and x.shape[axis] == 1:
@@ -150,7 +150,7 @@ def _sum(x: Any, axes: Axes, keep: Any) -> Any:
 
 
 def _kept(x: Any, axes: tuple[int, ...], found: Any, keep: bool) -> Any:
-    """What `sums_over_places` found, with the dimensions that were summed if they are kept."""
+    """What `reduced_over_places` found, with the dimensions that were summed if they are kept."""
     if not keep:
         return found
     return found.reshape(*x.shape[: x.ndim - 1 - len(axes)], *(1,) * len(axes), x.shape[-1])
@@ -194,7 +194,7 @@ def _mean(x: Any, axes: Axes, keep: Any) -> Any:
     if x.size >= LARGE and _in_blocks(x, axes):
         summed = _of_all(x, total(x), keep)
     elif type(axes) is tuple and is_over_places(x, axes):
-        summed = _kept(x, axes, sums_over_places(x, axes), keep)
+        summed = _kept(x, axes, reduced_over_places(np.add, x, axes), keep)
     else:
         summed = np.add.reduce(x, axis=axes, keepdims=keep)
     mean = np.divide(summed, _count(x, axes))
@@ -230,14 +230,21 @@ def _lowest(kind: Any, sign: int) -> Any:
     return np.array(sign * np.inf, kind)
 
 
+def _extreme(ufunc: Any, x: Any, axes: Axes, keep: Any, sign: int) -> Any:
+    """sign: see `_lowest`."""
+    if x.size == 0:
+        return ufunc.reduce(x, axis=axes, keepdims=keep, initial=_lowest(x.dtype, sign))
+    if type(axes) is tuple and is_over_places(x, axes, "fiu"):
+        return _kept(x, axes, reduced_over_places(ufunc, x, axes), keep)
+    return ufunc.reduce(x, axis=axes, keepdims=keep)
+
+
 def _max(x: Any, axes: Axes, keep: Any) -> Any:
     """The largest along axes, NaN if there is one; of nothing -∞ or the lowest integer.
 
     Source: TF 1.15 core/kernels/reduction_ops_max.cc
     """
-    if x.size == 0:
-        return np.maximum.reduce(x, axis=axes, keepdims=keep, initial=_lowest(x.dtype, -1))
-    return np.maximum.reduce(x, axis=axes, keepdims=keep)
+    return _extreme(np.maximum, x, axes, keep, -1)
 
 
 def _min(x: Any, axes: Axes, keep: Any) -> Any:
@@ -245,9 +252,7 @@ def _min(x: Any, axes: Axes, keep: Any) -> Any:
 
     Source: TF 1.15 core/kernels/reduction_ops_min.cc
     """
-    if x.size == 0:
-        return np.minimum.reduce(x, axis=axes, keepdims=keep, initial=_lowest(x.dtype, 1))
-    return np.minimum.reduce(x, axis=axes, keepdims=keep)
+    return _extreme(np.minimum, x, axes, keep, 1)
 
 
 def _all(x: Any, axes: Axes, keep: Any) -> Any:
@@ -288,8 +293,8 @@ _ORDERED = (
 sum_op = _reduction("Sum", ALL_NUMBERS, _sum, traits={NEVER_FAILS, PER_RECORD, SHARES})
 mean_op = _reduction("Mean", ALL_NUMBERS, _mean, traits={NEVER_FAILS, PER_RECORD, SHARES})
 prod_op = _reduction("Prod", ALL_NUMBERS, _prod, traits={PER_RECORD})
-max_op = _reduction("Max", _ORDERED, _max, traits={NEVER_FAILS, PER_RECORD})
-min_op = _reduction("Min", _ORDERED, _min, traits={NEVER_FAILS, PER_RECORD})
+max_op = _reduction("Max", _ORDERED, _max, traits={NEVER_FAILS, PER_RECORD, SHARES})
+min_op = _reduction("Min", _ORDERED, _min, traits={NEVER_FAILS, PER_RECORD, SHARES})
 all_op = _reduction("All", None, _all, traits={PER_RECORD}, differentiable=False)
 any_op = _reduction("Any", None, _any, traits={PER_RECORD}, differentiable=False)
 euclidean_norm_op = _reduction("EuclideanNorm", ALL_NUMBERS, _euclidean_norm)

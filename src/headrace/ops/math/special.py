@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import ELEMENTWISE, NONE, OF_RAGGED, OF_SPARSE, PER_RECORD, Traits
+from headrace.base.traits import ELEMENTWISE, NONE, OF_RAGGED, OF_SPARSE, PER_RECORD, SHARES, Traits
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import Gradient, OpSpec, op
 from headrace.graph.shape_fns import broadcast, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.error_function import erf_of_singles
-from headrace.ops._kernels.log_gamma import log_gamma_of_singles
+from headrace.ops._kernels.log_gamma import digamma_of_singles, log_gamma_of_singles
 from headrace.ops.array.constants import constant
 from headrace.ops.array.shapes import shape
 from headrace.ops.math.arithmetic import add_v2, mul, neg, truediv
@@ -226,7 +226,7 @@ lgamma = _special(
     "log |Γ(x)|.",
     _each(_lgamma),
     _of_input(lambda x: make.Digamma(x)),
-    traits={OF_RAGGED},
+    traits={OF_RAGGED, SHARES},
     singles=log_gamma_of_singles,
 )
 digamma = _special(
@@ -234,7 +234,8 @@ digamma = _special(
     "The derivative of log Γ; NaN at its poles.",
     _digamma,
     _of_input(lambda x: make.Polygamma(constant(1, x.dtype.base_dtype), x)),
-    traits={OF_RAGGED},
+    traits={OF_RAGGED, SHARES},
+    singles=digamma_of_singles,
 )
 
 # B_2k / (2k)!, k = 1 …, of the Euler-Maclaurin series of zeta.

@@ -8,14 +8,14 @@ fractional_avg_pool_op.cc), whose random numbers are drawn
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import DRAWS_BY_SHAPE, NEVER_FOLDED
+from headrace.base.traits import DRAWS_BY_SHAPE, NEVER_FOLDED, SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
@@ -23,7 +23,9 @@ from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.random_streams import Stream
 from headrace.ops._kernels.word_streams import Words
 from headrace.ops.array.shapes import shape as shape_of
+from headrace.ops.nn.pooling import parts_of_images
 from headrace.run.exec.kernel import KernelContext
+from headrace.run.exec.worker_pool import parallel_for
 
 __all__ = ["fractional_avg_pool", "fractional_max_pool"]
 
@@ -85,18 +87,41 @@ def _ends(edges: Array, overlapping: bool, size: int) -> Array:
 
 
 def _under(reduce: np.ufunc, x: Array, edges: Array, axis: int, overlapping: bool) -> Array:
-    """`reduce` of the lines of each window along `axis`."""
-    found: Array = reduce.reduceat(x, edges[:-1], axis=axis)
-    if overlapping and len(edges) > 2:  # the last window has no line behind it
-        within = (slice(None),) * axis
-        beyond = np.take(x, edges[1:-1], axis=axis)
-        reduce(found[(*within, slice(-1))], beyond, out=found[(*within, slice(-1))])
+    """`reduce` of the lines of each window along `axis`, one line after the other."""
+    starts = edges[:-1]
+    lengths = _ends(edges, overlapping, x.shape[axis]) - starts
+    found: Array = np.take(x, starts, axis=axis)
+    within: tuple[Any, ...] = (slice(None),) * axis
+    for number in range(1, int(lengths.max(initial=0))):
+        longer = (lengths > number).nonzero()[0]
+        line = np.take(x, starts[longer] + number, axis=axis)
+        if len(longer) == len(lengths):
+            reduce(found, line, out=found)
+        else:
+            found[(*within, longer)] = reduce(np.take(found, longer, axis=axis), line)
     return found
 
 
+def _of_each_image(x: Array, made: Array, work: Callable[[Array, Array], None]) -> None:
+    """work(image, what is made of it), for all."""
+
+    def some(images: slice) -> None:
+        for number in range(images.start, images.stop):
+            work(x[number], made[number])
+
+    if made.size:
+        parallel_for(some, parts_of_images(x.shape, x.dtype))
+
+
 def _largest(x: Array, rows: Array, columns: Array, overlapping: bool) -> Array:
-    lines = _under(np.maximum, x, rows, 1, overlapping)
-    return _under(np.maximum, lines, columns, 2, overlapping)
+    made = np.empty((len(x), len(rows) - 1, len(columns) - 1, x.shape[3]), x.dtype)
+
+    def one(image: Array, out: Array) -> None:
+        lines = _under(np.maximum, image, rows, 0, overlapping)
+        out[...] = _under(np.maximum, lines, columns, 1, overlapping)
+
+    _of_each_image(x, made, one)
+    return made
 
 
 def _counts(rows: Array, columns: Array, overlapping: bool) -> Array:
@@ -109,13 +134,20 @@ def _counts(rows: Array, columns: Array, overlapping: bool) -> Array:
 
 
 def _mean(x: Array, rows: Array, columns: Array, overlapping: bool) -> Array:
-    sums = _under(np.add, _under(np.add, x, rows, 1, overlapping), columns, 2, overlapping)
+    made = np.empty((len(x), len(rows) - 1, len(columns) - 1, x.shape[3]), x.dtype)
     counts = _counts(rows, columns, overlapping)
-    if x.dtype.kind == "i":
-        quotient: Array = np.sign(sums) * (np.abs(sums) // counts)
-        return quotient.astype(x.dtype, copy=False)
-    mean: Array = sums / counts.astype(x.dtype)
-    return mean
+    whole = x.dtype.kind == "i"
+
+    def one(image: Array, out: Array) -> None:
+        lines = _under(np.add, image.astype(np.int64) if whole else image, rows, 0, overlapping)
+        sums = _under(np.add, lines, columns, 1, overlapping)
+        if whole:
+            out[...] = np.sign(sums) * (np.abs(sums) // counts)
+        else:
+            np.divide(sums, counts.astype(x.dtype), out=out)
+
+    _of_each_image(x, made, one)
+    return made
 
 
 # -- the ops ----------------------------------------------------------------------------------
@@ -206,7 +238,7 @@ def _pool_op(name: str, reduce: Reduce, what: str) -> OpSpec:
         attrs="pooling_ratio: list(float) >= 4; pseudo_random: bool = false; overlapping: bool = false; "
         f"deterministic: bool = false; seed: int = 0; seed2: int = 0; {_KINDS}",
         shape=_shapes,
-        traits={NEVER_FOLDED, DRAWS_BY_SHAPE},
+        traits={NEVER_FOLDED, DRAWS_BY_SHAPE, SHARES},
     )(kernel)
     made.takes_ahead(_drawn)
     return made
@@ -245,21 +277,38 @@ def _check(shape: Sequence[int], dout: Array, rows: Array, columns: Array) -> No
 
 def _places(
     rows: Array, columns: Array, sizes: Sequence[int], overlapping: bool
-) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """(windows, places): the first, the second, … place of every window that has so many."""
+) -> list[tuple[Array, Array]]:
+    """(windows, pixels): numbers of those that have a first, a second, … place, and of the pixels there."""
     starts = rows[:-1], columns[:-1]
     lengths = [
         _ends(edges, overlapping, size) - edges[:-1]
         for edges, size in zip((rows, columns), sizes, strict=True)
     ]
-    if not all(map(len, lengths)):
-        return
-    for down in range(int(lengths[0].max())):
-        high = np.flatnonzero(lengths[0] > down)
-        for along in range(int(lengths[1].max())):
-            wide = np.flatnonzero(lengths[1] > along)
-            windows = (slice(None), high[:, None], wide)
-            yield windows, (slice(None), starts[0][high][:, None] + down, starts[1][wide] + along)
+    found = []
+    for down in range(int(lengths[0].max(initial=0))):
+        (high,) = (lengths[0] > down).nonzero()
+        for along in range(int(lengths[1].max(initial=0))):
+            (wide,) = (lengths[1] > along).nonzero()
+            windows = high[:, None] * len(lengths[1]) + wide
+            lines = (starts[0][high] + down) * sizes[1]
+            pixels = lines[:, None] + (starts[1][wide] + along)
+            found.append((windows.ravel(), pixels.ravel()))
+    return found
+
+
+class _Owners:
+    """Of lines along an axis: which windows have them.
+
+    own: the window that begins last.  covered: whether there is any.  twice: the lines that the one before has, too.
+    """
+
+    def __init__(self, edges: Array, size: int, overlapping: bool) -> None:
+        lines = np.arange(size)
+        own = np.searchsorted(edges, lines, side="right") - 1
+        self.own = np.clip(own, 0, len(edges) - 2)
+        self.covered = (lines >= edges[0]) & (lines < min(int(edges[-1]) + overlapping, size))
+        self.twice = edges[1:-1] if overlapping else edges[:0]
+        self.before = np.arange(len(self.twice))
 
 
 @op(
@@ -268,6 +317,7 @@ def _places(
     outputs="output: T",
     attrs=f"overlapping: bool = false; {_KINDS}",
     shape=lambda c: c.with_rank("orig_input", 4),
+    traits={SHARES},
 )
 def max_pool_grad_op(
     xp: Any,
@@ -289,15 +339,28 @@ def max_pool_grad_op(
             f"the output and the gradient must have one shape: {text(y.shape)} and {text(dy.shape)}"
         )
     dx = np.zeros_like(x)
-    left = np.ones(y.shape, bool)  # windows whose place has not been found yet
-    for windows, places in _places(rows, columns, x.shape[1:3], overlapping):
-        here = (x[places] == y[windows]) & left[windows]
-        left[windows] &= ~here
-        dx[places] += np.where(here, dy[windows], 0).astype(dx.dtype, copy=False)
-    if left.any():
-        raise errors.invalid_argument(
-            "tensor_out_dup is not the same as tensor_out: orig_output has values that are under none of their windows"
-        )
+    places = _places(rows, columns, x.shape[1:3], overlapping)
+    channels = x.shape[3]
+
+    def some(images: slice) -> None:
+        for number in range(images.start, images.stop):
+            pixels, made, slopes, into = (
+                each[number].reshape(-1, channels) for each in (x, y, dy, dx)
+            )
+            left = np.ones(made.shape, bool)  # windows whose place has not been found yet
+            for windows, at in places:
+                here = pixels[at] == made[windows]
+                here &= left[windows]
+                left[windows] ^= here
+                into[at] += np.where(here, slopes[windows], 0).astype(dx.dtype, copy=False)
+            if left.any():
+                raise errors.invalid_argument(
+                    "tensor_out_dup is not the same as tensor_out: orig_output has values that are under none of their "
+                    "windows"
+                )
+
+    if y.size:
+        parallel_for(some, parts_of_images(x.shape, x.dtype))
     return dx
 
 
@@ -313,6 +376,7 @@ def _summed_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs=f"overlapping: bool = false; {_KINDS}",
     shape=_summed_shape,
+    traits={SHARES},
 )
 def avg_pool_grad_op(
     xp: Any, sizes: Array, dy: Array, rows: Array, columns: Array, *, overlapping: bool
@@ -327,14 +391,27 @@ def avg_pool_grad_op(
         )
     shape = sizes.tolist()
     _check(shape, dy, rows, columns)
-    dx = np.zeros(shape, np.float64)
+    dx = np.zeros(shape, dy.dtype)
     if rows.size > 1 and columns.size > 1:
         counts = _ends(rows, overlapping, shape[1]) - rows[:-1]
         across = _ends(columns, overlapping, shape[2]) - columns[:-1]
-        each = dy / np.multiply.outer(counts, across)[..., None]
-        for windows, places in _places(rows, columns, shape[1:3], overlapping):
-            dx[places] += each[windows]
-    return dx.astype(dy.dtype)
+        places = np.multiply.outer(counts, across)[..., None]
+        down, along = _Owners(rows, shape[1], overlapping), _Owners(columns, shape[2], overlapping)
+        _of_each_image(dy, dx, lambda image, out: _given_back(image / places, down, along, out))
+    return dx
+
+
+def _given_back(each: Array, rows: _Owners, columns: _Owners, out: Array) -> None:
+    """out [h, w, c] = what windows [rows, columns, c] give to their places; that of its own comes first."""
+    own = each[rows.own]
+    made = own[:, columns.own]
+    made[:, columns.twice] += own[:, columns.before]
+    above = each[rows.before]
+    made[rows.twice] += above[:, columns.own]
+    made[rows.twice[:, None], columns.twice] += above[:, columns.before]
+    made[~rows.covered] = 0
+    made[:, ~columns.covered] = 0
+    out[...] = made
 
 
 @max_pool_op.gradient

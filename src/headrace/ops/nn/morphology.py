@@ -14,11 +14,13 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.dilating import Dilation, is_for
 from headrace.ops._kernels.windows import Geometry, check_gradient, geometry, static_out
 from headrace.ops.array.padding import reverse
 from headrace.ops.math.arithmetic import negative
@@ -103,6 +105,7 @@ def _largest(x: Array, window: Array, where: Geometry) -> tuple[Array, Array]:
     outputs="output: T",
     attrs=_ATTRS,
     shape=_dilated_shape,
+    traits={SHARES},
 )
 def dilation2d_op(
     xp: Any, input: Array, filter: Array, *, strides: list[int], rates: list[int], padding: bytes
@@ -111,7 +114,10 @@ def dilation2d_op(
 
     Raises InvalidArgument, Unimplemented.
     """
-    return _largest(input, filter, _where(input, filter, strides, rates, padding))[0]
+    where = _where(input, filter, strides, rates, padding)
+    if is_for(input.dtype):
+        return Dilation(input, filter, where).largest()
+    return _largest(input, filter, where)[0]
 
 
 @op(
@@ -120,6 +126,7 @@ def dilation2d_op(
     outputs="in_backprop: T",
     attrs=_ATTRS,
     shape=lambda c: c.shape("input"),
+    traits={SHARES},
 )
 def dilation2d_backprop_input(
     xp: Any,
@@ -134,6 +141,8 @@ def dilation2d_backprop_input(
     """The gradient of Dilation2D with respect to its input.  Raises as Dilation2D."""
     where = _where(input, filter, strides, rates, padding)
     check_gradient(out_backprop, where, len(input), input.shape[3])
+    if is_for(input.dtype):
+        return Dilation(input, filter, where).to_input(np.ascontiguousarray(out_backprop))
     _, at = _largest(input, filter, where)
     total = where.padded(np.zeros_like(input))
     total = total.copy() if total is input or not total.flags.owndata else total
@@ -149,6 +158,7 @@ def dilation2d_backprop_input(
     outputs="filter_backprop: T",
     attrs=_ATTRS,
     shape=lambda c: c.shape("filter"),
+    traits={SHARES},
 )
 def dilation2d_backprop_filter(
     xp: Any,
@@ -163,6 +173,8 @@ def dilation2d_backprop_filter(
     """The gradient of Dilation2D with respect to its filter.  Raises as Dilation2D."""
     where = _where(input, filter, strides, rates, padding)
     check_gradient(out_backprop, where, len(input), input.shape[3])
+    if is_for(input.dtype):
+        return Dilation(input, filter, where).to_window(np.ascontiguousarray(out_backprop))
     _, at = _largest(input, filter, where)
     made = np.zeros_like(filter)
     for number, (place, _) in enumerate(where.positions()):

@@ -6,13 +6,14 @@ Source: TF 1.15 core/ops/nn_ops.cc, core/kernels/{softmax_op,xent_op,sparse_xent
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from headrace.base import dtypes, errors, shapes
 from headrace.base.shapes import Shape
-from headrace.base.traits import NEVER_FAILS, PER_RECORD
+from headrace.base.traits import NEVER_FAILS, PER_RECORD, SHARES
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -21,6 +22,9 @@ from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.blocks import LARGE, over_rows
+from headrace.ops._kernels.narrow import single
+from headrace.ops._kernels.runs import as_they_lie
 from headrace.ops.array.joining import concat
 from headrace.ops.array.ranges import range as range_of
 from headrace.ops.array.shapes import expand_dims, rank, squeeze
@@ -30,7 +34,6 @@ from headrace.ops.flow.identities import stop_gradient
 from headrace.ops.linalg.products import matmul
 from headrace.ops.math.casting import cast
 from headrace.ops.math.reductions import reduce_sum
-from headrace.ops.nn.activations import in_float32
 from headrace.ops.tables import make
 
 __all__ = [
@@ -52,18 +55,42 @@ def _at_least_vector(c: ShapeContext) -> Shape:
     return c.with_rank_at_least("logits", 1)
 
 
-@in_float32
-def _softmax(x: Array) -> Array:
-    powers: Array = np.exp(x - np.max(x, axis=-1, keepdims=True, initial=-np.inf))
-    powers /= powers.sum(axis=-1, keepdims=True)
-    return powers
+def _shifted(x: Array, out: Array | None = None) -> Array:
+    """x less the largest of its row, in row-major order whatever that of x."""
+    largest = np.maximum.reduce(x, axis=-1, keepdims=True, initial=-np.inf)
+    return np.subtract(x, largest, out, order="C")
 
 
-@in_float32
-def _log_softmax(x: Array) -> Array:
-    shifted: Array = x - np.max(x, axis=-1, keepdims=True, initial=-np.inf)
-    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return shifted
+def _softmax(x: Array, out: Array | None = None) -> Array:
+    powers = _shifted(x, out)
+    np.exp(powers, out=powers)
+    total = np.add.reduce(powers, axis=-1, keepdims=True)
+    return np.divide(powers, total, powers)
+
+
+def _log_softmax(x: Array, out: Array | None = None) -> Array:
+    shifted = _shifted(x, out)
+    total = np.add.reduce(np.exp(shifted), axis=-1, keepdims=True)
+    return np.subtract(shifted, np.log(total), shifted)
+
+
+def _of_rows(logits: Array, compute: Callable[..., Array]) -> Array:
+    """compute(x, out) of rows [n, classes], of large ones some after the others; of half and bfloat16 in float32."""
+    if logits.size < LARGE:
+        return compute(single(logits)).astype(logits.dtype, copy=False)
+    out = np.empty(logits.shape, logits.dtype)
+    rows, into = (each.reshape(-1, logits.shape[-1]) for each in (logits, out))
+
+    def some(which: slice) -> None:
+        x, made = single(rows[which]), into[which]
+        with as_they_lie(x.shape[1]):
+            if x.dtype == made.dtype:
+                compute(x, made)
+            else:
+                made[...] = compute(x)
+
+    over_rows(len(rows), rows.shape[1], some)
+    return out
 
 
 def _check_vector(logits: Any) -> None:
@@ -77,12 +104,12 @@ def _check_vector(logits: Any) -> None:
     outputs="softmax: T",
     attrs=f"T: {_FLOATS}",
     shape=_at_least_vector,
-    traits={NEVER_FAILS, PER_RECORD},
+    traits={NEVER_FAILS, PER_RECORD, SHARES},
 )
 def softmax_op(xp: Any, logits: Array) -> Any:
     """exp(logits) over their sum, along the last axis.  Raises InvalidArgument for a scalar."""
     _check_vector(logits)
-    return _softmax(logits)
+    return _of_rows(logits, _softmax)
 
 
 @softmax_op.gradient
@@ -97,12 +124,12 @@ def _(op: Operation, dout: Tensor) -> Any:
     outputs="logsoftmax: T",
     attrs=f"T: {_FLOATS}",
     shape=_at_least_vector,
-    traits={NEVER_FAILS},
+    traits={NEVER_FAILS, SHARES},
 )
 def log_softmax_op(xp: Any, logits: Array) -> Any:
     """The logarithm of the softmax along the last axis.  Raises as Softmax."""
     _check_vector(logits)
-    return _log_softmax(logits)
+    return _of_rows(logits, _log_softmax)
 
 
 @log_softmax_op.gradient
@@ -129,6 +156,7 @@ def _dense_shape(c: ShapeContext) -> list[Shape]:
     outputs="loss: T; backprop: T",
     attrs=f"T: {_FLOATS}",
     shape=_dense_shape,
+    traits={SHARES},
 )
 def softmax_cross_entropy_op(xp: Any, features: Array, labels: Array) -> Any:
     """loss [batch] = -sum(labels * log_softmax(features)), backprop = softmax(features) - labels.
@@ -144,16 +172,52 @@ def softmax_cross_entropy_op(xp: Any, features: Array, labels: Array) -> Any:
             f"logits and labels must be broadcastable: logits_size={shapes.text(features.shape)} "
             f"labels_size={shapes.text(labels.shape)}, and must be matrices of one shape"
         )
+    given, targets = (np.broadcast_to(each, sizes) for each in (features, labels))
+    return _entropies(_entropy, given, targets)
+
+
+_Entropy = Callable[[Array, Array, Array | None], tuple[Array, Array]]
+
+
+def _entropies(entropy: _Entropy, features: Array, labels: Array) -> tuple[Array, Array]:
+    """entropy(features, labels, out) of rows, of large ones some after the others; in float32 at least."""
     kind = features.dtype
-    wide = np.float64 if kind == np.float64 else np.float32
-    features = np.broadcast_to(features, sizes).astype(wide, copy=False)
-    targets = np.broadcast_to(labels, sizes).astype(wide, copy=False)
-    shifted = features - features.max(axis=1, keepdims=True, initial=-np.inf)
+    wide = kind if kind.itemsize >= 4 else np.dtype(np.float32)
+    if features.size < LARGE and kind == wide:
+        return entropy(features, labels, None)
+    has_probabilities = labels.ndim > 1
+
+    def of(which: slice, out: Array | None) -> tuple[Array, Array]:
+        values, targets = features[which], labels[which]
+        if kind != wide:
+            values = values.astype(wide)
+            targets = targets.astype(wide) if has_probabilities else targets
+        return entropy(values, targets, out)
+
+    if features.size < LARGE:
+        cost, slopes = of(slice(None), None)
+        return cost.astype(kind, copy=False), slopes.astype(kind, copy=False)
+    loss, backprop = np.empty(len(features), kind), np.empty(features.shape, kind)
+
+    def some(which: slice) -> None:
+        with as_they_lie(features.shape[1]):
+            loss[which], slopes = of(which, backprop[which] if kind == wide else None)
+        if kind != wide:
+            backprop[which] = slopes
+
+    over_rows(len(features), features.shape[1], some)
+    return loss, backprop
+
+
+def _entropy(features: Array, targets: Array, out: Array | None) -> tuple[Array, Array]:
+    shifted = _shifted(features, out)
     powers = np.exp(shifted)
-    total = powers.sum(axis=1, keepdims=True)
-    terms = targets * (np.log(total) - shifted)
-    powers /= total
-    return terms.sum(axis=1).astype(kind), (powers - targets).astype(kind)
+    total = np.add.reduce(powers, axis=1, keepdims=True)
+    np.subtract(np.log(total), shifted, shifted)
+    np.multiply(targets, shifted, shifted)
+    np.divide(powers, total, powers)
+    loss = np.add.reduce(shifted, axis=1)
+    return loss, np.subtract(powers, targets, out=shifted)
 
 
 def _sparse_shape(c: ShapeContext) -> list[Shape]:
@@ -170,6 +234,7 @@ def _sparse_shape(c: ShapeContext) -> list[Shape]:
     outputs="loss: T; backprop: T",
     attrs=f"T: {_FLOATS}; Tlabels: {{int32, int64}} = int64",
     shape=_sparse_shape,
+    traits={SHARES},
 )
 def sparse_softmax_cross_entropy_op(xp: Any, features: Array, labels: Array) -> Any:
     """loss [batch] = -log_softmax(features)[label], backprop = softmax(features) - one_hot(label).
@@ -177,17 +242,19 @@ def sparse_softmax_cross_entropy_op(xp: Any, features: Array, labels: Array) -> 
     features [batch, classes], labels [batch] in [0, classes).  Raises InvalidArgument.
     """
     _check_sparse(features, labels)
-    kind = features.dtype
-    wide = np.float64 if kind == np.float64 else np.float32
-    values = features if kind == wide else features.astype(wide)
-    shifted = values - np.maximum.reduce(values, axis=1, keepdims=True, initial=-np.inf)
-    powers = np.exp(shifted)
-    total = np.add.reduce(powers, axis=1, keepdims=True)
+    return _entropies(_sparse_entropy, features, labels)
+
+
+def _sparse_entropy(features: Array, labels: Array, out: Array | None) -> tuple[Array, Array]:
+    powers = _shifted(features, out)
     at = np.arange(len(labels)) * features.shape[1] + labels  # in row-major order
-    loss = np.log(total[:, 0]) - shifted.take(at)
+    chosen = powers.take(at)
+    np.exp(powers, out=powers)
+    total = np.add.reduce(powers, axis=1, keepdims=True)
+    loss = np.log(total[:, 0]) - chosen
     np.divide(powers, total, powers)
     powers.reshape(-1)[at] -= 1
-    return loss.astype(kind, copy=False), powers.astype(kind, copy=False)
+    return loss, powers
 
 
 def _check_sparse(features: Array, labels: Array) -> None:
