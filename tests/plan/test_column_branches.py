@@ -165,6 +165,17 @@ def test_an_assertion_is_for_one_by_one_if_it_fails_for_some() -> None:
         together([NUMBERS], 7)
 
 
+def test_an_assertion_of_more_than_one_bool_is_for_one_by_one() -> None:
+    def build(n: Any) -> Any:
+        with tf.control_dependencies([OPS["Assert"](tf.stack([n > -9, n < 9]), ["no scalar"])]):
+            return tf.identity(n)
+
+    together = planned([NUMBERS], build).by_columns(1)
+    assert together is not None
+    with pytest.raises(OneByOne):
+        together([NUMBERS], 7)
+
+
 def test_an_assertion_of_a_branch_is_asked_of_those_that_take_it() -> None:
     def build(n: Any) -> Any:
         def checked() -> Any:

@@ -115,6 +115,7 @@ class ColumnCompiler:
             elif ASSERTS in traits:
                 condition = op.inputs[0]
                 asserted = Asserted(self.input(condition), condition in self.columns)
+                self.used.add(condition)
                 self._add_work(asserted, when)
             elif CONST in traits:
                 self._know(op, [const_array(op)])
@@ -143,9 +144,8 @@ class ColumnCompiler:
         """Under which a node runs.  Raises Unknown where a column comes into a branch by no Switch."""
         before: list[Tensor | Operation] = [*inputs, *self._controls.get(op, ())]
         found = _ALWAYS.union(*[self._when.get(each, _ALWAYS) for each in before])
-        if (
-            found and found not in self._places
-        ):  # never, or under two that do not enclose each other
+        # Otherwise it never runs, or under two conditions that do not enclose each other.
+        if found and found not in self._places:
             raise Unknown
         if any(t in self.columns and self._when.get(t, _ALWAYS) != found for t in inputs):
             raise Unknown

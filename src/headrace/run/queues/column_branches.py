@@ -141,7 +141,8 @@ class Asserted:
 
     def run(self, registers: Registers, count: int) -> None:
         """Raises OneByOne: the element for which it does not hold says so by itself."""
-        if not np.all(registers[self.condition]):
+        condition = registers[self.condition]
+        if np.ndim(condition) != self.is_row or not np.all(condition):
             raise OneByOne
 
     @property
