@@ -5,11 +5,15 @@ from __future__ import annotations
 import ast
 import gc
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.support.sources import parse
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
@@ -38,15 +42,19 @@ ROOT_NAMES = SRC / "headrace/__init__.py"
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    """A file of the source, which many rules look at: the collector need not, again and again."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return ast.parse(path.read_text())
-    finally:
-        gc.freeze()
-        if collects:
-            gc.enable()
+    """A file of the source, which many rules look at; it stays, and the collector need not look at it."""
+    tree = parse(path.read_text())
+    gc.freeze()
+    return tree
+
+
+@cache
+def nodes(path: Path) -> dict[type[ast.AST], list[Any]]:
+    """What is in a file, by kind: there are a million nodes in all, and few of the kinds that a rule asks for."""
+    found: dict[type[ast.AST], list[Any]] = defaultdict(list)
+    for node in ast.walk(parsed(path)):
+        found[type(node)].append(node)
+    return found
 
 
 def generated(path: Path) -> bool:
@@ -66,19 +74,17 @@ def folder(module: str) -> str:
     return second[0] if second and second[0] in ORDER else "names"
 
 
-def imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
-    """(line, module) of every headrace import in the tree, function-level and by string included."""
-    for node in ast.walk(tree):
-        found: list[str] = []
-        if isinstance(node, ast.Import):
-            found = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            found = from_import(node, package)
-        elif isinstance(node, ast.Call) and called(node) in ("import_module", "__import__"):
-            found = [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant)]
-        for name in found:
-            if name.split(".")[0] == "headrace":
-                yield node.lineno, name
+def imported(path: Path, package: str) -> Iterator[tuple[int, str]]:
+    """(line, module) of every headrace import in the file, function-level and by string included."""
+    there = nodes(path)
+    found = [(node.lineno, alias.name) for node in there[ast.Import] for alias in node.names]
+    for node in there[ast.ImportFrom]:
+        found += [(node.lineno, name) for name in from_import(node, package)]
+    for node in there[ast.Call]:
+        if called(node) in ("import_module", "__import__"):
+            named = [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant)]
+            found += [(node.lineno, name) for name in named]
+    yield from (each for each in found if each[1].split(".")[0] == "headrace")
 
 
 def from_import(node: ast.ImportFrom, package: str) -> list[str]:
@@ -105,7 +111,7 @@ def upward_imports(files: list[Path], src: Path) -> list[str]:
             else module.rpartition(".")[0]
         )
         here = folder(module.removesuffix(".__init__"))
-        for line, name in imported(parsed(path), package):
+        for line, name in imported(path, package):
             if ORDER.index(folder(name)) > ORDER.index(here):
                 found.append(f"{path.relative_to(src)}:{line} in {here} imports {name}")
     return found
@@ -165,17 +171,15 @@ def storeys_left(files: list[Path], src: Path) -> list[str]:
     for path in files:
         module = dotted(path, src).removesuffix(".__init__")
         here = storey(module)
-        for node in ast.walk(parsed(path)):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for node in nodes(path)[ast.Import] + nodes(path)[ast.ImportFrom]:
+            names = [alias.name for alias in node.names]
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{name}" for name in names if node.module]
             for there in filter(None, map(storey, names)):
                 down = not here or height[there] < height[here] or there == here
                 past = there in TRANSPORTS and here not in (*TRANSPORTS, "connect")
                 if not down or past:
-                    found.append(f"{path.relative_to(src)}:{node.lineno} imports {there}")  # type: ignore[attr-defined]
+                    found.append(f"{path.relative_to(src)}:{node.lineno} imports {there}")
     return found
 
 
@@ -213,7 +217,9 @@ def circles(src: Path) -> list[list[str]]:
     for path in (src / "headrace/serve").rglob("*.py"):
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            test = node.test if isinstance(node, ast.If) else None
+            if isinstance(test, ast.Name) and test.id == "TYPE_CHECKING":
+                assert isinstance(node, ast.If)
                 node.body = [ast.Pass()]
         mine = imports.setdefault(dotted(path, src), set())
         for node in ast.walk(tree):
@@ -258,8 +264,7 @@ def test_functions_stay_readable_and_the_formatter_is_trusted(path: Path) -> Non
     assert not re.search(r"# fmt: (skip|off)", text), "change the shape of the code"
     lengths = {
         node.name: (node.end_lineno or 0) - node.body[0].lineno + 1
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in nodes(path)[ast.FunctionDef] + nodes(path)[ast.AsyncFunctionDef]
     }
     assert {name: n for name, n in lengths.items() if n > MAX_FUNCTION_LINES} == {}
 
@@ -284,22 +289,22 @@ FILE_CALLS = {
 OWNERS = {"os", "path", "io", "np", "numpy"}
 
 
-def file_access(tree: ast.AST) -> Iterator[str]:
+def file_access(path: Path) -> Iterator[str]:
     """'line: what' for all that looks like work with files of the host."""
-    for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-            if node.module in ("os", "os.path", "io"):
-                names += [alias.name for alias in node.names if alias.name in FILE_CALLS]
+    there = nodes(path)
+    for node in there[ast.Import] + there[ast.ImportFrom]:
+        names = [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            called = names if node.module in ("os", "os.path", "io") else []
+            names = [node.module or "", *(name for name in called if name in FILE_CALLS)]
         for name in names:
             if name.split(".")[0] in FILE_MODULES | FILE_CALLS:
-                yield f"{node.lineno}: imports {name}"  # type: ignore[attr-defined]
-        if isinstance(node, ast.Name) and node.id == "open":
+                yield f"{node.lineno}: imports {name}"
+    for node in there[ast.Name]:
+        if node.id == "open":
             yield f"{node.lineno}: open"
-        if isinstance(node, ast.Attribute) and node.attr in FILE_CALLS:
+    for node in there[ast.Attribute]:
+        if node.attr in FILE_CALLS:
             owner = node.value.attr if isinstance(node.value, ast.Attribute) else None
             if (owner or getattr(node.value, "id", "")) in OWNERS:
                 yield f"{node.lineno}: {ast.unparse(node)}"
@@ -311,7 +316,7 @@ def test_kernels_open_files_in_one_place_only() -> None:
         for path in FILES
         if folder(dotted(path, SRC)) in ("codec", "run", "graph", "ops", "plan")
         and str(path.relative_to(SRC)) not in OPENS
-        for access in file_access(parsed(path))
+        for access in file_access(path)
     ] == []
 
 
@@ -337,8 +342,12 @@ def test_what_opens_files_for_programs_has_no_ops() -> None:
         ("os.fsdecode(path)", False),
     ],
 )
-def test_the_check_for_files_sees_all_ways_to_open_one(line: str, seen: bool) -> None:
-    assert bool(list(file_access(ast.parse(line)))) == seen
+def test_the_check_for_files_sees_all_ways_to_open_one(
+    tmp_path: Path, line: str, seen: bool
+) -> None:
+    path = tmp_path / "sample.py"
+    path.write_text(line)
+    assert bool(list(file_access(path))) == seen
 
 
 def test_public_namespaces_hold_names_and_no_logic() -> None:

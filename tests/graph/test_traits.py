@@ -18,6 +18,7 @@ import headrace
 from headrace.base import traits
 from headrace.base.traits import ALIASES, MAY_WAIT, STATEFUL, Trait
 from headrace.graph.registry import OPS, OpSpec, specs, traits_of
+from tests.support.sources import parse
 
 SOURCE = Path(headrace.__file__).parent
 BLOCKS = ("ops",)  # where ops have their blocks
@@ -48,8 +49,12 @@ ALLOWED = {
 
 def tables_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and name of each op that something is compared with, or that is listed."""
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(tree):
+    nodes, parents = [tree], dict[ast.AST, ast.AST]()
+    for node in nodes:
+        for child in ast.iter_child_nodes(node):
+            parents[child] = node
+            nodes.append(child)
+    for node in nodes:
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
         within = parents[node]
@@ -73,8 +78,10 @@ def endings_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
+        if node.func.attr not in CUTS:
+            continue
         whose = re.sub(r"\.remove(suffix|prefix)\(.*?\)", "", ast.unparse(node.func.value))
-        if node.func.attr not in CUTS or not re.search(r"\b(op_?)?type$", whose):
+        if not re.search(r"\b(op_?)?type$", whose):
             continue
         texts = [part for each in node.args for part in ast.walk(each)]
         for text in texts:
@@ -109,7 +116,7 @@ def words_of_files() -> dict[str, set[str]]:
 
 
 def test_ops_are_known_by_their_traits_and_not_by_tables_of_their_names() -> None:
-    found = {file: list(names_in(ast.parse((SOURCE / file).read_text()))) for file in files()}
+    found = {file: list(names_in(parse((SOURCE / file).read_text()))) for file in files()}
     tables = {file: lines for file, lines in found.items() if lines}
     beside = {file: lines for file, lines in tables.items() if not file.startswith(tuple(ALLOWED))}
     assert beside == {}, "say it by a trait in the blocks of these ops (headrace.base.traits)"

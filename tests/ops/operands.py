@@ -9,10 +9,12 @@ tests/oracle/test_operands.py, which asks for TensorFlow's results.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -310,7 +312,12 @@ def _types(arg: ArgDef, values: dict[str, Any]) -> list[dtypes.DType]:
 
 def array(kind: dtypes.DType, shape: tuple[int, ...]) -> Any:
     """A value of that type and shape, of small numbers, some of them negative, no two alike side by side."""
-    count = int(np.prod(shape))
+    return _pattern(kind, shape).copy()
+
+
+@cache
+def _pattern(kind: dtypes.DType, shape: tuple[int, ...]) -> Any:
+    count = math.prod(shape)
     pattern = np.arange(count) * 5 % 7
     if kind is dtypes.string:
         made = np.empty(count, object)
@@ -379,7 +386,7 @@ def _fitting(recipe: Recipe) -> list[Operands]:
 
 def _drawn(recipe: Recipe, most: int) -> list[Operands]:
     pools = [_pool(recipe, at) for at in range(len(recipe.types))]
-    if np.prod([len(pool) for pool in pools], dtype=float) <= most:
+    if math.prod(len(pool) for pool in pools) <= most:
         return list(itertools.product(*pools))
     chance = random.Random(recipe.seed)
     values = [at for at in range(len(pools)) if recipe.held[at] or not is_index(recipe, at)]

@@ -228,8 +228,8 @@ def _alike(name: str, known: Iterable[str]) -> list[str]:
     import difflib
 
     space, _, last = name.rpartition(".")
-    here = [full.rpartition(".")[2] for full in sorted(known) if full.rpartition(".")[0] == space]
-    alike = difflib.get_close_matches(last, here, n=2, cutoff=_cutoff(last))
+    here = [full.rpartition(".")[2] for full in known if full.rpartition(".")[0] == space]
+    alike = difflib.get_close_matches(last, sorted(here), n=2, cutoff=_cutoff(last))
     return [f"{space}.{each}".lstrip(".") for each in alike]
 
 
@@ -259,12 +259,18 @@ def namespaces() -> Iterator[tuple[str, list[str]]]:
 def _module_in(module: ModuleType, name: str) -> ModuleType | None:
     known = vars(module).get(name)
     if known is None and hasattr(module, "__path__"):
-        import importlib.util
-
         full = f"{module.__name__}.{name}"
-        if importlib.util.find_spec(full) is not None:
+        if _is_module(full):
             known = importlib.import_module(full)
     return known if isinstance(known, ModuleType) else None
+
+
+@cache
+def _is_module(full: str) -> bool:
+    """Whether a name of a package of headrace is a module; looking takes time, and most are none."""
+    import importlib.util
+
+    return importlib.util.find_spec(full) is not None
 
 
 @cache

@@ -26,6 +26,9 @@ def _tables() -> dict[str, list[Row]]:
     return tables
 
 
-def shaped(op: str) -> list[Row]:
+@functools.cache
+def shaped(op: str) -> tuple[Row, ...]:
     """The rows of `op`; none if what it takes need not fit."""
-    return [row for pattern, rows in _tables().items() if re.fullmatch(pattern, op) for row in rows]
+    return tuple(
+        row for pattern, rows in _tables().items() if re.fullmatch(pattern, op) for row in rows
+    )
