@@ -489,7 +489,7 @@ def test_what_takes_long_is_left_to_threads_side_by_side(
     monkeypatch.setattr(batch_dequeuer, "_LONG_S", 0.0)
     found, failure, _ = outcome(tmp_path, pictures_in_records, 1000)
     assert (len(found), failure) == (320, None)
-    assert [made for made in steps_made if made] == [8] * 3  # and 64 steps after them, then 128
+    assert [made for made in steps_made if made] == [8] * 4  # 64 steps after two, then 128
 
 
 def test_slow_files_are_read_by_threads_side_by_side(

@@ -80,6 +80,7 @@ class BatchDequeuer:
         self._long = long
         self._most = _SOME if long else _MOST
         self._pause = _ONE_BY_ONE
+        self._slow = 0  # batches in a row that took long
 
     def run(self, step: StepState, gate: Gate) -> int:
         """Run as many steps as can be run now, in one moment that `gate` allows; how many.
@@ -170,12 +171,15 @@ class BatchDequeuer:
         return max(0, taken)
 
     def _took(self, each_s: float) -> None:
-        """A record took so long."""
+        """A record took so long; once that may be for something else that the machine had to do."""
         if each_s > _LONG_S:
-            self._careful, self._most = self._pause, _SOME
-            self._pause = min(2 * self._pause, _MOST_ONE_BY_ONE)
+            self._most = _SOME
+            self._slow += 1
+            if self._slow > 1:
+                self._careful = self._pause
+                self._pause = min(2 * self._pause, _MOST_ONE_BY_ONE)
         else:
-            self._pause = _ONE_BY_ONE
+            self._slow, self._pause = 0, _ONE_BY_ONE
             self._most = min(max(int(_MOMENT_S / each_s), _SOME), _MOST)
 
 
