@@ -22,7 +22,7 @@ import numpy as np
 from headrace.run.exec.instructions import Kernel, Registers
 from headrace.run.exec.kernel import StepState
 from headrace.run.pending import Pending, announce_all
-from headrace.run.queues.column_work import Draw, Runs, as_column
+from headrace.run.queues.column_work import Column, Draw, Runs, as_column
 from headrace.run.queues.columns import Array
 from headrace.run.queues.queue import Queue
 from headrace.run.readers.reader import Reader
@@ -122,25 +122,36 @@ class BatchDequeuer:
         told: list[Pending[Any]],
     ) -> int:
         """Compute on records and enqueue; how many went in.  What is to be announced goes to `told`."""
-        taken = 0
+        count, began, taken = len(records), time.monotonic(), 0
         try:
-            taken = self._put(registers, reader, queue, records, gate, told)
+            batch = self._computed(registers, reader, records)
+            if batch is None:
+                self._careful = count
+                return 0
+
+            def put() -> int:
+                fit = min(count, queue.room())
+                if fit <= 0 or not reader.claim(fit):
+                    return 0
+                some = batch if fit == count else [values[:fit] for values in batch]
+                return queue.enqueue_each(some, fit, told)
+
+            taken = gate(put)
+            if taken < 0:
+                self._careful, taken = count, 0
+            elif self._long:
+                self._took((time.monotonic() - began) / count)
+            return taken
         finally:
-            if taken < len(records):
+            if taken < count:
                 for draw in self._draws:
                     draw.give_back(registers, taken)
-        return taken
 
-    def _put(
-        self,
-        registers: Registers,
-        reader: Reader,
-        queue: Queue,
-        records: Sequence[bytes],
-        gate: Gate,
-        told: list[Pending[Any]],
-    ) -> int:
-        count, began = len(records), time.monotonic()
+    def _computed(
+        self, registers: Registers, reader: Reader, records: Sequence[bytes]
+    ) -> list[Column] | None:
+        """What goes in; None if one of the steps fails, which will say so: those before it go one by one, too."""
+        count = len(records)
         try:
             registers[self._value] = _strings(records)
             if self._key is not None:
@@ -148,27 +159,12 @@ class BatchDequeuer:
             with np.errstate(all="ignore"):
                 for work in self._work:
                     work.run(registers, count)
-            batch = [
+            return [
                 as_column(registers[register], is_row, count)
                 for register, is_row in self._components
             ]
-        except Exception:  # the step that fails will say so; those before it go one by one, too
-            self._careful = count
-            return 0
-
-        def put() -> int:
-            fit = min(count, queue.room())
-            if fit <= 0 or not reader.claim(fit):
-                return 0
-            some = batch if fit == count else [values[:fit] for values in batch]
-            return queue.enqueue_each(some, fit, told)
-
-        taken = gate(put)
-        if taken < 0:
-            self._careful = count
-        elif self._long:
-            self._took((time.monotonic() - began) / count)
-        return max(0, taken)
+        except Exception:
+            return None
 
     def _took(self, each_s: float) -> None:
         """A record took so long; once that may be for something else that the machine had to do."""
