@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.base import dtypes
 from headrace.run.queues.columns import Chunks, Column, ElementList, Ring, Store, Table
 from headrace.run.queues.philox import Philox
-from headrace.run.queues.shuffle import Bag, ShuffledList
+from headrace.run.queues.shuffle import Bag, LargeBag, ShuffledList
 
 
 class Thing:
@@ -38,7 +38,7 @@ VALUES: list[tuple[dtypes.DType, Any]] = [
     (dtypes.int64, np.zeros((2, 0), np.int64)),
 ]
 
-STORES = ["ring", "chunks", "bag", "list", "shuffled list"]
+STORES = ["ring", "chunks", "bag", "large bag", "list", "shuffled list"]
 
 
 def make(kind: str, *components: tuple[dtypes.DType, tuple[int, ...]]) -> Store:
@@ -48,6 +48,7 @@ def make(kind: str, *components: tuple[dtypes.DType, tuple[int, ...]]) -> Store:
         "ring": lambda: Ring(types, shapes),
         "chunks": lambda: Chunks(types, shapes),
         "bag": lambda: Bag(types, shapes, random),
+        "large bag": lambda: LargeBag(types, shapes, random),
         "list": ElementList,
         "shuffled list": lambda: ShuffledList(random),
     }
@@ -98,7 +99,7 @@ def test_what_comes_out_is_the_takers_own(kind: str) -> None:
     assert out.tolist() == [7, 7]
 
 
-@pytest.mark.parametrize("kind", ["ring", "chunks", "bag"])
+@pytest.mark.parametrize("kind", ["ring", "chunks", "bag", "large bag"])
 def test_batches_are_the_takers_own_too(kind: str) -> None:
     store = make(kind, (dtypes.int32, ()))
     store.put_many((np.arange(6, dtype=np.int32),), 0, 6)

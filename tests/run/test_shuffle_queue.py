@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from headrace.base import dtypes, errors
 from headrace.run.pending import Pending
+from headrace.run.queues.columns import row
 from headrace.run.queues.philox import Philox
 from headrace.run.queues.queue import Queue
-from headrace.run.queues.shuffle import Bag, RandomShuffleQueue
+from headrace.run.queues.shuffle import Bag, LargeBag, RandomShuffleQueue
 from headrace.run.queues.spec import QueueSpec
 
 GIVEN_UP = errors.aborted("given up")
@@ -136,3 +140,100 @@ def test_many_are_drawn_as_one_after_the_other_is(count: int) -> None:
         wanted = [single.take() for _ in range(count)]
         assert found[0].tolist() == [number for number, _ in wanted]
         assert found[1].tolist() == [word[()] for _, word in wanted]
+
+
+COMPONENTS = [dtypes.int64, dtypes.float32, dtypes.string, dtypes.string]
+SHAPES: list[tuple[int, ...]] = [(), (2, 3), (), (2,)]
+
+
+def elements(first: int, count: int) -> tuple[np.ndarray[Any, Any], ...]:
+    numbers = np.arange(first, first + count)
+    words = np.array([b"%d" % n for n in numbers], object)
+    return (
+        numbers,
+        np.repeat(numbers, 6).reshape(-1, 2, 3).astype(np.float32),
+        words,
+        np.stack([words, words[::-1]], axis=1),
+    )
+
+
+def plain(values: Any) -> list[Any]:
+    return [(np.asarray(each).dtype, np.asarray(each).tolist()) for each in values]
+
+
+class TwoBags(RuleBasedStateMachine):
+    """Whatever is done, elements with arrays of their own come out as those in rows of one array do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bags = [kind(COMPONENTS, SHAPES, Philox(5, 6)) for kind in (Bag, LargeBag)]
+        self.next = 0
+
+    def made(self, count: int) -> tuple[np.ndarray[Any, Any], ...]:
+        self.next += count
+        return elements(self.next - count, count)
+
+    @rule()
+    def put(self) -> None:
+        batch = self.made(1)
+        for bag in self.bags:
+            bag.put([values[0] if values.ndim > 1 else row(values, 0) for values in batch])
+
+    @rule(count=st.integers(1, 40), before=st.integers(0, 3), behind=st.integers(0, 3))
+    def put_many(self, count: int, before: int, behind: int) -> None:
+        batch = self.made(before + count + behind)
+        for bag in self.bags:
+            bag.put_many(batch, before, before + count)
+
+    @precondition(lambda self: self.bags[0].size)
+    @rule()
+    def take(self) -> None:
+        one, other = (bag.take() for bag in self.bags)
+        assert plain(one) == plain(other)
+
+    @precondition(lambda self: self.bags[0].size)
+    @rule(data=st.data())
+    def take_many(self, data: Any) -> None:
+        count = data.draw(st.integers(1, self.bags[0].size))
+        one, other = (bag.take_many(count) for bag in self.bags)
+        assert plain(one) == plain(other)
+
+    @precondition(lambda self: self.bags[0].size)
+    @rule(data=st.data())
+    def gather(self, data: Any) -> None:
+        count = data.draw(st.integers(1, self.bags[0].size))
+        for bag in self.bags:
+            bag.gather(count)
+
+    @rule(count=st.integers(1, 20))
+    def swap_many(self, count: int) -> None:
+        batch = self.made(count + 2)
+        for bag in self.bags:
+            bag.swap_many(batch, 1, count + 1)
+
+    @rule(taken=st.booleans())
+    def take_gathered(self, taken: bool) -> None:
+        if taken:
+            one, other = (bag.take_gathered() for bag in self.bags)
+            assert plain(one) == plain(other)
+        else:
+            for bag in self.bags:
+                bag.restore()
+
+    @invariant()
+    def as_many(self) -> None:
+        one, other = self.bags
+        assert (one.size, one.gathered) == (other.size, other.gathered)
+
+
+TestTwoBags = TwoBags.TestCase
+TestTwoBags.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_large_elements_have_arrays_of_their_own() -> None:
+    def store(*shape: int) -> Any:
+        spec = QueueSpec.make([dtypes.float32, dtypes.int64], [shape, ()], 9, 0, 1, 2)
+        return RandomShuffleQueue.make_store(spec)
+
+    assert isinstance(store(64, 64), LargeBag)
+    assert isinstance(store(8, 8), Bag)

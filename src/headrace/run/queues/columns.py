@@ -404,12 +404,15 @@ def ring_or_chunks(
     component_types: Sequence[dtypes.DType], shapes: Sequence[tuple[int, ...]]
 ) -> Store:
     """First in, first out, as suits elements of that size."""
-    row_bytes = sum(
-        math.prod(shape) * t.np.itemsize for t, shape in zip(component_types, shapes, strict=True)
-    )
     plain = all(t is dtypes.string or not t.np.hasobject for t in component_types)
-    kind = Chunks if plain and row_bytes >= _LARGE_BYTES else Ring
+    kind = Chunks if plain and row_bytes(component_types, shapes) >= _LARGE_BYTES else Ring
     return kind(component_types, shapes)
+
+
+def row_bytes(component_types: Sequence[dtypes.DType], shapes: Sequence[tuple[int, ...]]) -> int:
+    """What an element takes."""
+    components = zip(component_types, shapes, strict=True)
+    return sum(math.prod(shape) * dtype.np.itemsize for dtype, shape in components)
 
 
 class ElementList(Store):

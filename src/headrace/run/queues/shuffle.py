@@ -14,7 +14,18 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.run.queues.columns import Array, Batch, Element, ElementList, Ring, Store, Table
+from headrace.run.queues.columns import (
+    Array,
+    Batch,
+    Element,
+    ElementList,
+    Ring,
+    Store,
+    Table,
+    own,
+    row,
+    row_bytes,
+)
 from headrace.run.queues.philox import Philox
 from headrace.run.queues.queue import Queue
 from headrace.run.queues.spec import QueueSpec
@@ -23,6 +34,8 @@ from headrace.run.uninterrupted import changes
 Slots = Array | list[int] | slice
 
 _WORTH_ARRAYS: Final = 16  # elements at a time
+_LARGE_BYTES: Final = 1 << 13
+"""Of an element from which on copying it, to fill the hole of one that leaves, costs more than an array of its own."""
 
 
 @changes
@@ -39,7 +52,10 @@ class RandomShuffleQueue(Queue):
             )
         random = Philox(spec.seed, spec.seed2)
         shapes = spec.fixed_shapes
-        return ShuffledList(random) if shapes is None else Bag(spec.component_types, shapes, random)
+        if shapes is None:
+            return ShuffledList(random)
+        kind = LargeBag if row_bytes(spec.component_types, shapes) >= _LARGE_BYTES else Bag
+        return kind(spec.component_types, shapes, random)
 
 
 class Bag(Table):
@@ -174,6 +190,92 @@ class Bag(Table):
             count = self.gathered
             batch = self.take_gathered()
             self.put_many([values[::-1] for values in batch], 0, count)
+
+
+class LargeBag(Store):
+    """As `Bag`, of large elements: each has arrays of its own, and is copied when it comes and when it leaves."""
+
+    __slots__ = ("_aside", "_elements", "_kinds", "_random")
+
+    in_order: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        component_types: Sequence[dtypes.DType],
+        shapes: Sequence[tuple[int, ...]],
+        random: Philox,
+    ) -> None:
+        super().__init__()
+        self._kinds = [(t.np, s) for t, s in zip(component_types, shapes, strict=True)]
+        self._random = random
+        self._elements: list[Element] = []
+        self._aside: list[Element] = []
+
+    def put(self, element: Sequence[Any]) -> None:
+        """Add one element, copied."""
+        self._elements.append(tuple([own(value) for value in element]))
+        self.size += 1
+
+    def put_many(
+        self, batch: Sequence[Array], start: int, stop: int, owned: Sequence[bool] = ()
+    ) -> None:
+        """Add elements, each copied by itself: all of them, or MemoryError."""
+        self._elements += [
+            tuple([own(row(values, at)) for values in batch]) for at in range(start, stop)
+        ]
+        self.size += stop - start
+
+    def _drawn(self, number: int) -> Element:
+        """The element that this number is of those that are left; the last one takes its place."""
+        self.size -= 1
+        last = self._elements.pop()
+        if number == self.size:
+            return last
+        element, self._elements[number] = self._elements[number], last
+        return element
+
+    def take(self) -> Element:
+        """Remove one element at random."""
+        return self._drawn(self._random.next() % self.size)
+
+    def take_many(self, count: int) -> Batch:
+        """Remove elements at random, in the order drawn."""
+        numbers = self._random.many(count).tolist()
+        return self._batch([self._drawn(number % self.size) for number in numbers])
+
+    def _batch(self, elements: Sequence[Element]) -> Batch:
+        batch = []
+        for at, (dtype, shape) in enumerate(self._kinds):
+            values: Array = np.empty((len(elements), *shape), dtype)
+            for number, element in enumerate(elements):
+                value = element[at]
+                bare = isinstance(value, np.ndarray) and not value.ndim
+                values[number] = value[()] if bare else value
+            batch.append(values)
+        return tuple(batch)
+
+    def gather(self, count: int) -> None:
+        """Draw more and set them aside."""
+        numbers = self._random.many(count).tolist()
+        self._aside += [self._drawn(number % self.size) for number in numbers]
+        self.gathered += count
+
+    def swap_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+        """Put each of the elements start to stop, and set one at random aside after each."""
+        for at in range(start, stop):
+            self.put_many(batch, at, at + 1)
+            self.gather(1)
+
+    def take_gathered(self) -> Batch:
+        """Remove what was set aside, in the order drawn."""
+        found, self._aside, self.gathered = self._aside, [], 0
+        return self._batch(found)
+
+    def restore(self) -> None:
+        """Put back what was set aside: the last drawn first, so that later draws are TensorFlow's."""
+        self._elements += self._aside[::-1]
+        self.size += len(self._aside)
+        self._aside, self.gathered = [], 0
 
 
 def _slots(numbers: list[int]) -> Array:
