@@ -34,7 +34,7 @@ from headrace.run.uninterrupted import changes
 Slots = Array | list[int] | slice
 
 _WORTH_ARRAYS: Final = 16  # elements at a time
-_LARGE_BYTES: Final = 1 << 13
+_LARGE_BYTES: Final = 1 << 14
 """Of an element from which on copying it, to fill the hole of one that leaves, costs more than an array of its own."""
 
 
