@@ -22,6 +22,7 @@ from headrace.base.traits import (
     ASSERTS,
     CONST,
     DRAWS,
+    IDENTITY,
     MAY_WAIT,
     MERGE,
     PER_RECORD,
@@ -153,7 +154,7 @@ class ColumnCompiler:
 
     def _switch(self, op: Operation, when: When) -> None:
         data, condition = op.inputs
-        while condition.op.type == "Identity":
+        while IDENTITY in condition.op.traits:
             condition = condition.op.inputs[0]
         at = self.input(condition)
         if data._dtype._is_ref_dtype:
