@@ -18,7 +18,9 @@ from tensorflow.core.protobuf import rewriter_config_pb2
 from tensorflow.python.framework import error_interpolation
 
 LIMIT_S = 2
-PATIENCE_S = 30  # for the second time: a busy machine may not have come to it within the limit
+PATIENCE_S = 8  # for the second time: a busy machine may not have come to it within the limit
+# That is less than the ten seconds for which TensorFlow waits for memory that there is not.
+MADE_WITHIN_S = 30
 PLAIN = tf.ConfigProto(
     intra_op_parallelism_threads=1,
     inter_op_parallelism_threads=1,
@@ -76,7 +78,7 @@ def _limit_memory():
 
 
 def _run_from(cases, first, row, limit_s, replies):
-    """limit_s: of the first row, and of making its session."""
+    """limit_s: of the first row."""
     for at in range(first, len(cases)):
         for outcome in _outcomes(cases[at], row if at == first else 0, limit_s):
             reply = pickle.dumps((at, [outcome]))
@@ -87,7 +89,7 @@ def _run_from(cases, first, row, limit_s, replies):
 
 def _outcomes(case, first, limit_s):
     rows = case["rows"][first:]
-    signal.alarm(PATIENCE_S)  # ends the process
+    signal.alarm(MADE_WITHIN_S)  # ends the process
     try:
         graph = tf.Graph()
         with graph.as_default():
