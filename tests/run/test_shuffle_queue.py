@@ -237,3 +237,23 @@ def test_large_elements_have_arrays_of_their_own() -> None:
 
     assert isinstance(store(64, 64), LargeBag)
     assert isinstance(store(8, 8), Bag)
+
+
+def test_nothing_is_lost_where_there_is_no_memory_for_a_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bag = LargeBag(COMPONENTS, SHAPES, Philox(5, 6))
+    bag.put_many(elements(0, 9), 0, 9)
+    bag.gather(3)
+
+    def refused(self: LargeBag, count: int) -> Any:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LargeBag, "_room", refused)
+        for take in (lambda: bag.take_many(4), bag.take_gathered):
+            with pytest.raises(MemoryError):
+                take()
+    assert (bag.size, bag.gathered) == (6, 3)
+    found = [*bag.take_gathered()[0].tolist(), *bag.take_many(6)[0].tolist()]
+    assert sorted(found) == list(range(9))

@@ -445,7 +445,7 @@ class PerElement(Stage):
             try:
                 failure, self._failure = self._failure, None
                 if failure is not None:
-                    raise failure
+                    raise errors.copied(failure)
                 result = self._call(chunk.element(at))
             except Blocked:
                 if at:
@@ -455,7 +455,7 @@ class PerElement(Stage):
             except errors.OpError as error:
                 self._done(at or 1)
                 if at:  # whose turn comes next
-                    self._failure = error
+                    self._failure = errors.detached(error)
                     return
                 if not isinstance(error, errors.OutOfRangeError):
                     raise

@@ -436,9 +436,11 @@ class ElementList(Store):
     def put_many(
         self, batch: Sequence[Array], start: int, stop: int, owned: Sequence[bool] = ()
     ) -> None:
-        """Add the rows of a batch one by one."""
-        for at in range(start, stop):
-            self.put([row(values, at) for values in batch])
+        """Add the rows of a batch, each copied by itself: all of them, or MemoryError."""
+        self._elements += [
+            tuple([own(row(values, at)) for values in batch]) for at in range(start, stop)
+        ]
+        self.size += stop - start
 
     def take(self) -> Element:
         """Remove the oldest element."""

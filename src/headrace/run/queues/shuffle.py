@@ -22,8 +22,6 @@ from headrace.run.queues.columns import (
     Ring,
     Store,
     Table,
-    own,
-    row,
     row_bytes,
 )
 from headrace.run.queues.philox import Philox
@@ -192,92 +190,6 @@ class Bag(Table):
             self.put_many([values[::-1] for values in batch], 0, count)
 
 
-class LargeBag(Store):
-    """As `Bag`, of large elements: each has arrays of its own, and is copied when it comes and when it leaves."""
-
-    __slots__ = ("_aside", "_elements", "_kinds", "_random")
-
-    in_order: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        component_types: Sequence[dtypes.DType],
-        shapes: Sequence[tuple[int, ...]],
-        random: Philox,
-    ) -> None:
-        super().__init__()
-        self._kinds = [(t.np, s) for t, s in zip(component_types, shapes, strict=True)]
-        self._random = random
-        self._elements: list[Element] = []
-        self._aside: list[Element] = []
-
-    def put(self, element: Sequence[Any]) -> None:
-        """Add one element, copied."""
-        self._elements.append(tuple([own(value) for value in element]))
-        self.size += 1
-
-    def put_many(
-        self, batch: Sequence[Array], start: int, stop: int, owned: Sequence[bool] = ()
-    ) -> None:
-        """Add elements, each copied by itself: all of them, or MemoryError."""
-        self._elements += [
-            tuple([own(row(values, at)) for values in batch]) for at in range(start, stop)
-        ]
-        self.size += stop - start
-
-    def _drawn(self, number: int) -> Element:
-        """The element that this number is of those that are left; the last one takes its place."""
-        self.size -= 1
-        last = self._elements.pop()
-        if number == self.size:
-            return last
-        element, self._elements[number] = self._elements[number], last
-        return element
-
-    def take(self) -> Element:
-        """Remove one element at random."""
-        return self._drawn(self._random.next() % self.size)
-
-    def take_many(self, count: int) -> Batch:
-        """Remove elements at random, in the order drawn."""
-        numbers = self._random.many(count).tolist()
-        return self._batch([self._drawn(number % self.size) for number in numbers])
-
-    def _batch(self, elements: Sequence[Element]) -> Batch:
-        batch = []
-        for at, (dtype, shape) in enumerate(self._kinds):
-            values: Array = np.empty((len(elements), *shape), dtype)
-            for number, element in enumerate(elements):
-                value = element[at]
-                bare = isinstance(value, np.ndarray) and not value.ndim
-                values[number] = value[()] if bare else value
-            batch.append(values)
-        return tuple(batch)
-
-    def gather(self, count: int) -> None:
-        """Draw more and set them aside."""
-        numbers = self._random.many(count).tolist()
-        self._aside += [self._drawn(number % self.size) for number in numbers]
-        self.gathered += count
-
-    def swap_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
-        """Put each of the elements start to stop, and set one at random aside after each."""
-        for at in range(start, stop):
-            self.put_many(batch, at, at + 1)
-            self.gather(1)
-
-    def take_gathered(self) -> Batch:
-        """Remove what was set aside, in the order drawn."""
-        found, self._aside, self.gathered = self._aside, [], 0
-        return self._batch(found)
-
-    def restore(self) -> None:
-        """Put back what was set aside: the last drawn first, so that later draws are TensorFlow's."""
-        self._elements += self._aside[::-1]
-        self.size += len(self._aside)
-        self._aside, self.gathered = [], 0
-
-
 def _slots(numbers: list[int]) -> Array:
     return np.array(numbers, np.intp)
 
@@ -295,10 +207,73 @@ class ShuffledList(ElementList):
 
     def take(self) -> Element:
         """Remove one element at random."""
-        at = self._random.next() % self.size
+        return self._drawn(self._random.next() % self.size)
+
+    def _drawn(self, number: int) -> Element:
+        """The element that this number is of those that are left; the last one takes its place."""
         self.size -= 1
         last = self._elements.pop()
-        if at == self.size:
+        if number == self.size:
             return last
-        element, self._elements[at] = self._elements[at], last
+        element, self._elements[number] = self._elements[number], last
         return element
+
+
+class LargeBag(ShuffledList):
+    """As `Bag`, of large elements: each has arrays of its own, and is copied when it comes and when it leaves."""
+
+    __slots__ = ("_aside", "_kinds")
+
+    def __init__(
+        self,
+        component_types: Sequence[dtypes.DType],
+        shapes: Sequence[tuple[int, ...]],
+        random: Philox,
+    ) -> None:
+        super().__init__(random)
+        self._kinds = [(t.np, s) for t, s in zip(component_types, shapes, strict=True)]
+        self._aside: list[Element] = []
+
+    def take_many(self, count: int) -> Batch:
+        """Remove elements at random, in the order drawn."""
+        room = self._room(count)  # as long as an allocation may fail nothing is drawn
+        numbers = self._random.many(count).tolist()
+        return _filled(room, [self._drawn(number % self.size) for number in numbers])
+
+    def _room(self, count: int) -> Batch:
+        """Arrays for so many elements.  Raises MemoryError."""
+        return tuple([np.empty((count, *shape), dtype) for dtype, shape in self._kinds])
+
+    def gather(self, count: int) -> None:
+        """Draw more and set them aside."""
+        numbers = self._random.many(count).tolist()
+        self._aside += [self._drawn(number % self.size) for number in numbers]
+        self.gathered += count
+
+    def swap_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+        """Put each of the elements start to stop, and set one at random aside after each."""
+        for at in range(start, stop):
+            self.put_many(batch, at, at + 1)
+            self.gather(1)
+
+    def take_gathered(self) -> Batch:
+        """Remove what was set aside, in the order drawn."""
+        room = self._room(self.gathered)
+        found, self._aside, self.gathered = self._aside, [], 0
+        return _filled(room, found)
+
+    def restore(self) -> None:
+        """Put back what was set aside: the last drawn first, so that later draws are TensorFlow's."""
+        self._elements += self._aside[::-1]
+        self.size += len(self._aside)
+        self._aside, self.gathered = [], 0
+
+
+def _filled(room: Batch, elements: Sequence[Element]) -> Batch:
+    """The arrays, with an element in each row."""
+    for at, values in enumerate(room):
+        for number, element in enumerate(elements):
+            value = element[at]
+            bare = isinstance(value, np.ndarray) and not value.ndim
+            values[number] = value[()] if bare else value
+    return room
