@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.ops._kernels import row_sums
-from headrace.ops.state import references
+from headrace.ops._kernels import row_changes, row_sums
 
 Array = np.ndarray[Any, Any]
 UFUNCS = [np.add, np.subtract, np.multiply, np.divide, np.minimum, np.maximum]
@@ -21,9 +20,11 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     """Changed by elements, as few are, or put in order first."""
     if request.param == "few elements at once":
         monkeypatch.setattr(row_sums, "_PIECE", 20)
+    monkeypatch.setattr(row_sums, "_MANY_PUT", 3)
     if request.param == "rows":
-        monkeypatch.setattr(references, "_MANY", 0)
-        monkeypatch.setattr(references, "_WIDE", 1)
+        monkeypatch.setattr(row_sums, "_WIDE", 0)
+        monkeypatch.setattr(row_changes, "_MANY", 0)
+        monkeypatch.setattr(row_changes, "_WIDE", 1)
 
 
 @pytest.mark.parametrize("ufunc", UFUNCS)
@@ -45,5 +46,5 @@ def test_each_change_counts_in_its_turn(ufunc: np.ufunc, kind: Any, data: st.Dat
         for where in np.ndindex(count):
             wanted[ids[where]] = ufunc(wanted[ids[where]], changes[where])
         if ids.size:
-            references.in_place(ufunc)(array, ids, changes)
+            row_changes.in_place(ufunc)(array, ids, changes)
     assert array.tobytes() == wanted.tobytes()

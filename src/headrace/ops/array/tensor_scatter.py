@@ -18,10 +18,10 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, check_scattered
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.row_changes import in_place, put_at
 from headrace.ops.array.constants import zeros_like
 from headrace.ops.array.gathering import coordinates, gather_nd
 from headrace.ops.flow.identities import identity
-from headrace.ops.state.references import in_place, put_at
 
 __all__ = [
     "tensor_scatter_add",

@@ -31,6 +31,7 @@ from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import Gradient, OpSpec, op
 from headrace.graph.shape_fns import merged, unchanged
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels import logarithms
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops.array.constants import constant, fill
 from headrace.ops.array.shapes import shape
@@ -123,13 +124,23 @@ log = unary(
     _of_input(lambda x: make.Reciprocal(x)),
     traits={NEVER_FAILS, PER_RECORD, OF_RAGGED},
 )
-log1p = unary(
+
+
+@op(
     "Log1p",
-    "log1p",
-    FLOATS_AND_COMPLEXES,
-    _of_input(lambda x: make.Reciprocal(_plus_one(x))),
-    traits={NEVER_FAILS, PER_RECORD, OF_RAGGED},
+    inputs="x: T",
+    outputs="y: T",
+    attrs=type_attr(FLOATS_AND_COMPLEXES),
+    shape=unchanged,
+    traits={NEVER_FAILS, PER_RECORD, ELEMENTWISE, OF_RAGGED},
 )
+def log1p(xp: Any, x: Any) -> Any:
+    """log(1 + x), element by element."""
+    return logarithms.log1p(x) if xp is np else xp.log1p(x)
+
+
+log1p.gradient(_of_input(lambda x: make.Reciprocal(_plus_one(x))))
+log1p.into(logarithms.log1p)
 
 
 def _of_output(name: str) -> Gradient:

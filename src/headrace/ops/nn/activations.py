@@ -33,6 +33,7 @@ from headrace.graph.shape_fns import merged, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.blocks import BLOCK, LARGE
 from headrace.ops._kernels.choosing import where
+from headrace.ops._kernels.logarithms import log1p
 from headrace.ops._kernels.narrow import single
 from headrace.ops.array.constants import zeros_like
 from headrace.ops.array.joining import concat
@@ -345,7 +346,7 @@ _through_outputs(selu_grad)
 @in_float32
 def _softplus(x: Any) -> Any:
     # `logaddexp` takes ten times as long, an element at a time.
-    return np.log1p(np.exp(-np.abs(x))) + np.maximum(x, x.dtype.type(0))
+    return log1p(np.exp(-np.abs(x))) + np.maximum(x, x.dtype.type(0))
 
 
 @in_float32

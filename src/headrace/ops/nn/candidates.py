@@ -53,7 +53,7 @@ class Sampler:
 
     def draw_first(self, words: Words, size: int, wanted: int) -> Array:
         """As `draw`, of a step that has drawn nothing yet; and behind them, maybe, the first `wanted` different ones,
-        as `_WithDifferent` has them.
+        and how often these are to be expected, as `_WithDifferent` has them.
         """
         return words.first(2 * size, _WithDifferent(self, wanted))
 
@@ -69,6 +69,14 @@ class Sampler:
         """How often each of the classes comes up among `count` of as many tries, float32."""
         return _expected(self.share(classes), count, tries)
 
+    def expected_of_each(self, classes: Array, count: int, tries: Array) -> Array:
+        """As `expected`, of classes [n, m] and the tries [n] of each step, float32 [n, m]."""
+        shares = self.share(classes)
+        often = _often(_missed(shares), tries[:, None])
+        at_once = tries == count
+        often[at_once] = shares[at_once] * np.float32(count)
+        return often
+
     def learn(self, classes: Array) -> None:
         """Nothing."""
 
@@ -81,8 +89,9 @@ class _WithDifferent:
     wanted: int
 
     def __call__(self, words: Array) -> Array:
-        """[n, size + 1 + wanted] of words [n, 2 size]: the classes drawn, how many it took until as many different ones
-        as are wanted were there, and those in the order in which they came; zeros where there are too few.
+        """[n, size + 1 + 2 wanted] of words [n, 2 size]: the classes drawn, how many it took until as many different
+        ones as are wanted were there, those in the order in which they came, and bits of how often each is to be
+        expected; zeros where there are too few.
         """
         drawn, wanted = self.sampler.made_of(words), self.wanted
         count, size = drawn.shape
@@ -92,11 +101,14 @@ class _WithDifferent:
         np.put_along_axis(new, order[:, 1:], ordered[:, 1:] != ordered[:, :-1], 1)
         seen = new.cumsum(axis=1)
         enough = seen[:, -1] >= wanted
-        found = np.zeros((count, size + 1 + wanted), np.int64)
+        found = np.zeros((count, size + 1 + 2 * wanted), np.int64)
         found[:, :size] = drawn
-        found[enough, size] = (seen[enough] < wanted).sum(axis=1) + 1
-        different = drawn[new & (seen <= wanted) & enough[:, None]]
-        found[enough, size + 1 :] = different.reshape(-1, wanted)
+        tries = (seen[enough] < wanted).sum(axis=1) + 1
+        different = drawn[new & (seen <= wanted) & enough[:, None]].reshape(-1, wanted)
+        found[enough, size] = tries
+        found[enough, size + 1 : size + 1 + wanted] = different
+        often = self.sampler.expected_of_each(different, wanted, tries)
+        found[enough, size + 1 + wanted :] = often.view(np.int32)
         return found
 
 
@@ -120,7 +132,7 @@ class _LogUniform(Sampler):
             if self._runs <= _FIRST_RUNS:
                 return super().expected(classes, count, tries)
             self._missed = _missed(self.share(np.arange(self._count)))
-        return _often(self._missed[classes], tries)
+        return _often(self._missed.take(classes), tries)
 
     def share(self, classes: Array) -> Array:
         known = classes.astype(np.float64)
@@ -150,12 +162,13 @@ class _Learned(Sampler):
         np.add.at(self._weights, classes.ravel(), 1)
 
 
-def _distinct(sampler: Sampler, words: Words, count: int) -> tuple[Array, int]:
-    """`count` different classes, int64, and how many were drawn for them."""
+def _distinct(sampler: Sampler, words: Words, count: int) -> tuple[Array, int, Array | None]:
+    """`count` different classes, int64, how many were drawn for them; how often each is to be expected, if known."""
     size = max(64, 2 * count)
     first = sampler.draw_first(words, size, count)
     if len(first) > size and (tries := int(first[size])):
-        return first[size + 1 :].copy(), tries
+        often = first[size + 1 + count :].astype(np.int32).view(np.float32)
+        return first[size + 1 : size + 1 + count].copy(), tries, often
     drawn = first[:size].tolist()
     found: dict[int, None] = dict.fromkeys(drawn)  # in the order in which they came first
     while len(found) < count:
@@ -163,7 +176,7 @@ def _distinct(sampler: Sampler, words: Words, count: int) -> tuple[Array, int]:
         drawn += more
         found.update(dict.fromkeys(more))
     different = list(found)[:count]
-    return np.array(different, np.int64), drawn.index(different[-1]) + 1
+    return np.array(different, np.int64), drawn.index(different[-1]) + 1, None
 
 
 def _expected(shares: Array, count: int, tries: int) -> Array:
@@ -179,7 +192,7 @@ def _missed(shares: Array) -> Array:
     return found
 
 
-def _often(missed: Array, tries: int) -> Array:
+def _often(missed: Array, tries: Any) -> Array:
     """How likely it is to draw a class at least once."""
     found: Array = -np.expm1(tries * missed)
     return found.astype(np.float32)
@@ -217,20 +230,23 @@ def sample(
         raise errors.invalid_argument(
             f"`true_candidate` out of range [0, {range_max}), received {int(true_classes[outside][0])}"
         )
-    memory = ctx.memo.setdefault("sampler", _Memory(kind(range_max), threading.Lock()))
+    memory = ctx.memo.get("sampler")
+    if memory is None:  # two steps may come here at once
+        memory = ctx.memo.setdefault("sampler", _Memory(kind(range_max), threading.Lock()))
     words = Words(stream_of(ctx, *seeds), _RESERVED * num_sampled)
     sampler = memory.sampler
     with memory.lock:
+        often = None
         if unique:
-            sampled, tries = _distinct(sampler, words, num_sampled)
+            sampled, tries, often = _distinct(sampler, words, num_sampled)
         else:
             sampled = sampler.draw(words, num_sampled).astype(np.int64, copy=False)
             tries = num_sampled
-        classes = np.concatenate([true_classes.reshape(-1), sampled])
-        expected = sampler.expected(classes, num_sampled, tries)
+        expected = sampler.expected(true_classes, num_sampled, tries)
+        if often is None:
+            often = sampler.expected(sampled, num_sampled, tries)
         sampler.learn(true_classes)
-    count = true_classes.size
-    return sampled, expected[:count].reshape(true_classes.shape), expected[count:].copy()
+    return sampled, expected, often
 
 
 def sampler_shapes(c: ShapeContext) -> list[Shape]:

@@ -18,7 +18,8 @@ from headrace.base.shapes import Shape
 from headrace.base.traits import STATEFUL, UPDATES
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, check_scattered
-from headrace.ops.state.references import divide_at, in_place, put_at, scatter, scatter_nd
+from headrace.ops._kernels.row_changes import divide_at, in_place, put_at
+from headrace.ops.state.references import scatter, scatter_nd
 from headrace.ops.state.resources import existing, held
 
 __all__: list[str] = []

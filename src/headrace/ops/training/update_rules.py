@@ -28,6 +28,7 @@ from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels.places import all_below
 from headrace.ops._kernels.product_parts import multiply, parts_of_product
+from headrace.ops._kernels.row_sums import put_rows
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops.state.resources import held, variable_behind
 from headrace.run.exec.worker_pool import parallel_for, size
@@ -437,7 +438,7 @@ class Rule:
         taken = [array.take(numbers, axis=0) for array in arrays]
         self.step(room_like(taken[0]), *taken, grad, **more)
         for array, changed in zip(arrays, taken, strict=True):
-            array[numbers] = changed
+            put_rows(array, numbers, changed)
 
     def change(
         self, variables: Sequence[State], grad: Any, rows: Any, more: dict[str, Any]

@@ -7,9 +7,10 @@ Called by: plan.passes.  Threads: any.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -40,35 +41,72 @@ def _match(total: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | Non
 RULE: Final = Rule("padded-sums", ("AddN",), _match)
 
 
+class _Part(NamedTuple):
+    """Places of what is padded and of its paddings, which are known where they are constant."""
+
+    part: int
+    paddings: int
+    known: _Rows | None
+
+
+class _Rows(NamedTuple):
+    """Rows of zeros before and after what is padded, which has that rank."""
+
+    before: int
+    after: int
+    rank: int
+
+
+def _rows(paddings: Any) -> _Rows | None:
+    """None if there is anything but rows."""
+    if paddings.ndim != 2 or paddings.shape[1] != 2 or not len(paddings):
+        return None
+    (before, after), *others = paddings.tolist()
+    if before < 0 or after < 0 or any(sizes != [0, 0] for sizes in others):
+        return None
+    return _Rows(before, after, len(paddings))
+
+
 def _build(group: Group) -> Kernel:
     total = group.members[-1]
     pads = {member.outputs[0]: member for member in group.members[:-1]}
-    places = [group.inputs_of(pads[value]) for value in total.inputs]
+    constants = group.values.constants
+    parts = []
+    for value in total.inputs:
+        paddings = constants.get(pads[value].inputs[1])
+        known = None if paddings is None else _rows(paddings)
+        part, given = group.inputs_of(pads[value])
+        parts.append(_Part(part, given, known))
+    dtype = group.values.tensor(total.outputs[0])._dtype._base.np
+    nothing = np.zeros((), dtype)
 
     def at_once(values: Sequence[Any]) -> Sequence[Any] | None:
-        parts = []
-        end = 0
-        rest = values[places[0][0]].shape[1:]
-        for part_at, paddings_at in places:
-            part, paddings = values[part_at], values[paddings_at]
-            if paddings.shape != (part.ndim, 2) or not part.ndim or part.shape[1:] != rest:
+        rest = values[parts[0].part].shape[1:]
+        found: list[tuple[int, Any]] = []
+        end = -1
+        for part_at, paddings_at, known in parts:
+            part, rows = values[part_at], known or _rows(values[paddings_at])
+            if rows is None or part.ndim != rows.rank or part.shape[1:] != rest:
                 return None
-            (before, after), *others = paddings.tolist()
-            if before < 0 or after < 0 or any(sizes != [0, 0] for sizes in others):
-                return None
-            parts.append((before, len(part), part))
-            whole = before + len(part) + after
-            if end and whole != end:
+            whole = rows.before + len(part) + rows.after
+            if end not in (-1, whole):
                 return None
             end = whole
-        parts.sort(key=lambda each: each[0])
-        out = np.empty((end, *rest), parts[0][2].dtype)
+            found.append((rows.before, part))
+        found.sort(key=_first)
         start = 0
-        for before, count, part in parts:
+        for before, part in found:
             if before != start:
                 return None
-            start += count
-            np.add(part, 0, out[before:start])
-        return (out,) if start == end else None
+            start += len(part)
+        if start != end:
+            return None
+        out = np.empty((end, *rest), dtype)
+        for before, part in found:
+            np.add(part, nothing, out[before : before + len(part)])
+        return (out,)
 
     return group.kernel(at_once)
+
+
+_first: Final = operator.itemgetter(0)

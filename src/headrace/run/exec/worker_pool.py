@@ -247,7 +247,7 @@ class WorkerPool:
         _current.pools.pop()
         if self._limited:
             _current.limits.pop().__exit__()
-        if _current.held is not None and not _current.pools:
+        if _current.held and not _current.pools:
             let_blas_go()
 
 
@@ -255,7 +255,7 @@ class _Current(threading.local):
     def __init__(self) -> None:
         self.pools: list[WorkerPool] = []
         self.limits: list[blas.threads] = []  # of those pools that were given a size
-        self.held: blas.threads | None = None
+        self.held = False
 
 
 _current = _Current()
@@ -264,20 +264,22 @@ _current = _Current()
 @changes
 def hold_blas() -> bool:
     """Have BLAS use one thread a call, until the step on this thread ends or waits.  False if there is none here."""
-    if _current.held is None:
-        if not _current.pools:
+    current = _current
+    if not current.held:
+        if not current.pools:
             return False
-        _current.held = limit = blas.threads(1)
-        limit.__enter__()
+        blas.hold()
+        current.held = True
     return True
 
 
 @changes
 def let_blas_go() -> None:
     """The step on this thread ends or waits: what `hold_blas` asked for is over."""
-    if _current.held is not None:
-        _current.held.__exit__()
-        _current.held = None
+    current = _current
+    if current.held:
+        current.held = False
+        blas.let_go()
 
 
 def size() -> int:
