@@ -18,6 +18,7 @@ from headrace.ops._kernels.random_streams import Stream
 __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
+_NONE: Final = np.empty(0, np.uint64)
 _LEAST: Final = 64  # blocks that are made at a time
 _MOST_AHEAD: Final = 256  # of a step, those of the next ones are made with
 
@@ -32,7 +33,7 @@ class Words:
         self._stream = stream
         self._reserved = -(-samples // 4)
         self._next = self._first = stream.reserve(self._reserved)
-        self._left = np.empty(0, np.uint64)
+        self._left = _NONE
 
     def take(self, count: int) -> Array:
         """uint64 [count] of 32-bit numbers."""

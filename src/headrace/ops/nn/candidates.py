@@ -46,6 +46,7 @@ class Sampler:
 
     def __init__(self, count: int) -> None:
         self._count = count
+        self._different: _WithDifferent | None = None
 
     def draw(self, words: Words, size: int) -> Array:
         """`size` classes, int64."""
@@ -55,7 +56,10 @@ class Sampler:
         """As `draw`, of a step that has drawn nothing yet; and behind them, maybe, the first `wanted` different ones,
         and how often these are to be expected, as `_WithDifferent` has them.
         """
-        return words.first(2 * size, _WithDifferent(self, wanted))
+        make = self._different
+        if make is None or make.wanted != wanted:
+            make = self._different = _WithDifferent(self, wanted)
+        return words.first(2 * size, make)
 
     def made_of(self, words: Array) -> Array:
         """Classes [.., n] of words [.., 2 n]."""
@@ -81,9 +85,9 @@ class Sampler:
         """Nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _WithDifferent:
-    """Classes that the sampler draws, and the different ones of them; those of the same sampler are the same."""
+    """Classes that the sampler draws, and the different ones of them."""
 
     sampler: Sampler
     wanted: int
