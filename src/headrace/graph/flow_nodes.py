@@ -1,6 +1,7 @@
 """The nodes that control flow is made of: Switch, Merge, Enter, Exit, NextIteration, built as the contexts want them.
 
-Each takes a tensor, a reference, or a bundle of tensors (IndexedSlices, SparseTensor), and gives the same kind back.
+Each takes a tensor, a reference, or a bundle of tensors (IndexedSlices, SparseTensor, RaggedTensor), and gives the same
+kind back.
 Called by: graph.control_flow, graph.while_context, graph.loop_gradients, ops.flow.control_flow.  Threads: as graph.
 Source of node names: GraphDefs of TensorFlow 2.21 with control flow v1.
 """
@@ -22,6 +23,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.handles import behind
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import Ragged
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 
@@ -35,12 +37,25 @@ def tensors_of(value: Any) -> list[Tensor]:
         return parts if value.dense_shape is None else [*parts, value.dense_shape]
     if isinstance(value, SparseTensor):
         return [value.indices, value.values, value.dense_shape]
+    if isinstance(value, Ragged):
+        return [value.flat_values, *value.nested_row_splits]
     return [value]
 
 
 def is_bundle(value: Any) -> bool:
     """Whether `value` is several tensors in one."""
+    if isinstance(value, Ragged):
+        return isinstance(value.row_splits, Tensor)
     return isinstance(value, (IndexedSlices, SparseTensor))
+
+
+def kind_of(value: Any) -> tuple[Any, ...]:
+    """What has to be the same of two values of which one may stand for the other; of IndexedSlices, whatever it is."""
+    if isinstance(value, Ragged):
+        return "RaggedTensor", value.ragged_rank, value.row_splits.dtype, value.flat_values.dtype
+    if isinstance(value, SparseTensor):
+        return "SparseTensor", value.dtype
+    return ("Tensor",)
 
 
 def bundled(like: Any, parts: Sequence[Tensor]) -> Any:
@@ -49,6 +64,8 @@ def bundled(like: Any, parts: Sequence[Tensor]) -> Any:
         return IndexedSlices(*parts)
     if isinstance(like, SparseTensor):
         return SparseTensor(*parts)
+    if isinstance(like, Ragged):
+        return like.of_parts(*parts)
     return parts[0]
 
 

@@ -7,6 +7,7 @@ Called by: client (feeds and fetches), registry, ops.  Threads: as graph.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import itertools
@@ -63,6 +64,15 @@ class Ragged:
         """row_splits of this and of the values within, from the outermost on."""
         inner = self._values.nested_row_splits if isinstance(self._values, Ragged) else ()
         return (self._row_splits, *inner)
+
+    def of_parts(self, flat_values: Any, *nested_row_splits: Any) -> Any:
+        """The same kind of thing, of other values and row_splits; rows that all have one known length keep it."""
+        inner, rest = self._values, nested_row_splits[1:]
+        values = inner.of_parts(flat_values, *rest) if rest else flat_values
+        made: Any = copy.copy(self)
+        made._values, made._row_splits = values, nested_row_splits[0]
+        made._uniform = self._uniform if isinstance(self._uniform, int) else None
+        return made
 
     @property
     def ragged_rank(self) -> int:

@@ -15,6 +15,9 @@ from headrace.graph.convert import convert
 from headrace.graph.ragged import Ragged, RaggedTensorValue
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.ragged_broadcasting import Partition, broadcast, dtype_of_splits
+from headrace.ops.math.arithmetic import add, floormod, multiply, subtract
+from headrace.ops.math.arithmetic import pow as power
+from headrace.ops.math.comparisons import logical_and, logical_or, logical_xor
 
 __all__: list[str] = []
 
@@ -97,19 +100,20 @@ class RaggedOperators:
 
     __array_priority__ = 100
 
-    __add__, __radd__ = _binary(operator.add), _binary(operator.add, swapped=True)
-    __sub__, __rsub__ = _binary(operator.sub), _binary(operator.sub, swapped=True)
-    __mul__, __rmul__ = _binary(operator.mul), _binary(operator.mul, swapped=True)
+    # Functions where their nodes have other names than the operators of tensors give them.
+    __add__, __radd__ = _binary(add), _binary(add, swapped=True)
+    __sub__, __rsub__ = _binary(subtract), _binary(subtract, swapped=True)
+    __mul__, __rmul__ = _binary(multiply), _binary(multiply, swapped=True)
     __truediv__, __rtruediv__ = _binary(operator.truediv), _binary(operator.truediv, swapped=True)
     __floordiv__, __rfloordiv__ = (
         _binary(operator.floordiv),
         _binary(operator.floordiv, swapped=True),
     )
-    __mod__, __rmod__ = _binary(operator.mod), _binary(operator.mod, swapped=True)
-    __pow__, __rpow__ = _binary(operator.pow), _binary(operator.pow, swapped=True)
-    __and__, __rand__ = _binary(operator.and_), _binary(operator.and_, swapped=True)
-    __or__, __ror__ = _binary(operator.or_), _binary(operator.or_, swapped=True)
-    __xor__, __rxor__ = _binary(operator.xor), _binary(operator.xor, swapped=True)
+    __mod__, __rmod__ = _binary(floormod), _binary(floormod, swapped=True)
+    __pow__, __rpow__ = _binary(power), _binary(power, swapped=True)
+    __and__, __rand__ = _binary(logical_and), _binary(logical_and, swapped=True)
+    __or__, __ror__ = _binary(logical_or), _binary(logical_or, swapped=True)
+    __xor__, __rxor__ = _binary(logical_xor), _binary(logical_xor, swapped=True)
     __lt__, __le__ = _binary(operator.lt), _binary(operator.le)
     __gt__, __ge__ = _binary(operator.gt), _binary(operator.ge)
     __neg__, __abs__, __invert__ = (

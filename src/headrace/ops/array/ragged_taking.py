@@ -22,6 +22,7 @@ from headrace.ops.array.ragged import RaggedTensor
 from headrace.ops.array.ragged_calls import map_flat_values, ragged_gather
 from headrace.ops.array.ragged_dispatch import as_ragged
 from headrace.ops.array.ragged_joining import Arguments, Function, static_axis
+from headrace.ops.array.ragged_operators import aligned
 from headrace.ops.array.ranges import range as range_of
 from headrace.ops.array.shapes import expand_dims, reshape
 from headrace.ops.math.casting import cast
@@ -148,6 +149,41 @@ def where(function: Function, arguments: Arguments) -> Any:
             "by to_tensor()"
         )
     return _chosen(convert(condition), as_ragged(x), as_ragged(y))
+
+
+def where_v2(function: Function, arguments: Arguments) -> Any:
+    """`tf.where_v2`: places of a ragged condition, or a choice by elements, all three broadcast."""
+    condition, x, y = (arguments.get(key) for key in ("condition", "x", "y"))
+    if x is None and y is None:
+        return _places(function, as_ragged(condition))
+    if x is None or y is None:
+        raise ValueError("x and y must both be given, or neither")
+    like: Any = next((each for each in (x, y) if isinstance(each, (Ragged, Tensor))), None)
+    kinds = (dtypes.bool, *[None if like is None else like.dtype] * 2)
+    condition, x, y = (
+        as_ragged(each) if isinstance(each, Ragged) else convert(each, kind)
+        for each, kind in zip((condition, x, y), kinds, strict=True)
+    )
+    condition, x = _broadcast(condition, x)
+    condition, y = _broadcast(condition, y)
+    x, y = _broadcast(x, y)
+    parts = (condition, x, y)
+    rows: Any = next(each for each in parts if isinstance(each, Ragged))
+    flat = [each.flat_values if isinstance(each, Ragged) else each for each in parts]
+    return rows.with_flat_values(function(*flat))
+
+
+def _broadcast(x: Any, y: Any) -> tuple[Any, Any]:
+    """Both as they broadcast to each other, if one is ragged; what broadcasts by itself is left as it is."""
+    if not (isinstance(x, Ragged) or isinstance(y, Ragged)):
+        return x, y
+    first, second, partitions = aligned(x, y)
+    if partitions is None:
+        return x, y
+    flat: list[Any] = [first, second]
+    for splits, length in reversed(partitions):
+        flat = [RaggedTensor(each, splits, length) for each in flat]
+    return flat[0], flat[1]
 
 
 def _chosen(condition: Tensor, x: Any, y: Any) -> Any:

@@ -1,8 +1,8 @@
 """tf.cond and tf.while_loop: functions that build a branch or a loop, as nodes.
 
 The functions that users pass are called once, while the graph is built; what they make becomes part of the branch or
-loop (graph.control_flow).  Results may be nests of tensors, IndexedSlices, SparseTensors and TensorArrays; a
-TensorArray goes through as its flow.
+loop (graph.control_flow).  Results may be nests of tensors, IndexedSlices, SparseTensors, RaggedTensors and
+TensorArrays; a TensorArray goes through as its flow.
 Called by: ops.flow.asserts, library.cases, library.functional, users.  Threads: as graph.
 Source of names: GraphDefs of TensorFlow 2.21 with control flow v1.
 """
@@ -25,6 +25,7 @@ from headrace.graph.gradients import read_first
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
+from headrace.graph.ragged import Ragged
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 from headrace.graph.while_context import WhileContext
@@ -35,6 +36,7 @@ from headrace.ops.math.comparisons import logical_and
 __all__ = ["cond", "while_loop"]
 
 Function = Callable[..., Any]
+_VARYING: tuple[Any, ...] = (SparseTensor, Ragged)
 
 
 def _flow(leaf: Any) -> Any:
@@ -158,6 +160,7 @@ def _merged(shown: Any, other: Any, true_flat: list[Any], false_flat: list[Any])
             tuple(nodes.with_indices(value, dtypes.int64) for value in pair) if differs else pair  # type: ignore[misc]
             for pair, differs in zip(pairs, uneven, strict=True)
         ]
+    _check_kinds("Incompatible return values of 'true_fn' and 'false_fn': ", pairs)
     for yes, no in pairs:
         if yes.dtype.base_dtype != no.dtype.base_dtype:
             raise ValueError(
@@ -169,6 +172,16 @@ def _merged(shown: Any, other: Any, true_flat: list[Any], false_flat: list[Any])
     return nest.pack_sequence_as(
         shown, [_restored(*pair) for pair in zip(leaves, merged, strict=True)]
     )
+
+
+def _check_kinds(what: str, pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Raises ValueError where one of two leaves is a tensor and the other one sparse, say."""
+    for one, other in pairs:
+        if nodes.kind_of(one) != nodes.kind_of(other):
+            raise ValueError(
+                f"{what}The two structures don't have the same nested structure: one has {one!r:.300}, the other "
+                f"{other!r:.300}, whose type, dtype or ragged_rank differs"
+            )
 
 
 def _merge_parts(yes: Any, no: Any) -> Any:
@@ -332,6 +345,7 @@ def _loop(
             found = [found]
         nest.assert_same_structure(list(inside), list(found))
         results = nest.flatten(found)
+        _check_kinds("", list(zip(leaves, results, strict=True)))
         exits = context.close(_tensors(results))
     return _packed(found, results, exits)
 
@@ -354,12 +368,12 @@ def _packed(structure: Any, leaves: Sequence[Any], tensors: Sequence[Tensor]) ->
 
 
 def _kept_shapes(leaves: Sequence[Any], values: Sequence[Tensor]) -> list[Shape] | None:
-    """What loop variables keep to when nothing is said: their shapes; sparse tensors may have other elements."""
-    if not any(isinstance(leaf, SparseTensor) for leaf in leaves):
+    """What loop variables keep to when nothing is said: their shapes; what is sparse or ragged may change within it."""
+    if not any(isinstance(leaf, _VARYING) for leaf in leaves):
         return None
     shapes: list[Shape] = []
     for leaf in leaves:
-        if isinstance(leaf, SparseTensor):
+        if isinstance(leaf, _VARYING):
             shapes.extend(_part_shapes(leaf, leaf.shape._raw))
         else:
             start = len(shapes)
@@ -371,9 +385,6 @@ def _kept_shapes(leaves: Sequence[Any], values: Sequence[Tensor]) -> list[Shape]
 
 def _shapes(invariants: Any, leaves: Sequence[Any]) -> list[Shape]:
     flat = nest.flatten(invariants)
-    for shape in flat:
-        if not isinstance(shape, TensorShape):
-            raise TypeError(f"shape_invariants is a nest of TensorShapes, and holds {shape!r:.80}")
     if len(flat) != len(leaves):
         raise ValueError(
             f"The two structures don't have the same nested structure: shape_invariants has {len(flat)} shapes "
@@ -381,9 +392,23 @@ def _shapes(invariants: Any, leaves: Sequence[Any]) -> list[Shape]:
         )
     return [
         raw
-        for leaf, shape in zip(leaves, flat, strict=True)
-        for raw in _part_shapes(leaf, shape._raw)
+        for leaf, given in zip(leaves, flat, strict=True)
+        for raw in _part_shapes(leaf, _invariant(given, leaf)._raw)
     ]
+
+
+def _invariant(given: Any, leaf: Any) -> TensorShape:
+    """The shape that a loop variable keeps to: a TensorShape, or that of a spec which fits the variable."""
+    if isinstance(given, TensorShape):
+        return given
+    compatible, shape = getattr(given, "is_compatible_with", None), getattr(given, "shape", None)
+    if compatible is None or not isinstance(shape, TensorShape):
+        raise TypeError(
+            f"shape_invariants is a nest of TensorShapes and TypeSpecs, and holds {given!r:.80}"
+        )
+    if not compatible(leaf if nodes.is_bundle(leaf) else convert(leaf)):
+        raise TypeError(f"TypeSpec {given!r:.200} is not compatible with {leaf!r:.200}")
+    return shape
 
 
 def _part_shapes(leaf: Any, shape: Shape) -> list[Shape]:
@@ -394,4 +419,9 @@ def _part_shapes(leaf: Any, shape: Shape) -> list[Shape]:
         return limits[: len(nodes.tensors_of(leaf))]
     if isinstance(leaf, SparseTensor):
         return [(None, rank), (None,), (rank,)]
+    if isinstance(leaf, Ragged):
+        inner = None if shape is None else (None, *shape[leaf.ragged_rank + 1 :])
+        rows = shape[0] if shape else None
+        first: Shape = (None if rows is None else rows + 1,)
+        return [inner, first, *[(None,)] * (leaf.ragged_rank - 1)]
     return [() if isinstance(leaf, TensorArray) else shape]

@@ -25,7 +25,7 @@ from headrace.base.traits import (
     PER_RECORD,
 )
 from headrace.graph.graph import Operation
-from headrace.graph.ragged import of_two_ragged
+from headrace.graph.ragged import of_ragged_by, of_two_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, merged
 from headrace.graph.tensor import Tensor
@@ -369,6 +369,7 @@ def _summed_to(x: Tensor, whole: Tensor, gradient: Tensor) -> Tensor:
     return summed
 
 
+@of_ragged_by("headrace.ops.array.ragged_taking")
 def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """x where condition holds, y elsewhere, all broadcast; without x and y, where it holds.
 
