@@ -71,17 +71,56 @@ def chosen(n: Any) -> tuple[Any, ...]:
     )
 
 
+def drawn_in_branches(n: Any) -> tuple[Any, ...]:
+    def inner() -> Any:
+        return tf.cond(
+            n > 70, lambda: tf.random_normal([], seed=6), lambda: tf.random_uniform([], seed=7)
+        )
+
+    value = tf.random_uniform([], seed=8)
+    with tf.control_dependencies([tf.Assert(tf.not_equal(n % 60, 41), ["not this one", n])]):
+        return n, tf.cond(value < 0.5, inner, lambda: tf.random_uniform([], seed=9) - 1.0)
+
+
 def asserted(n: Any) -> tuple[Any, ...]:
     value = tf.random_uniform([], seed=5)
     with tf.control_dependencies([tf.Assert(tf.not_equal(n % 60, 31), ["not this one", n])]):
         return tf.identity(n), value
 
 
+def parts(n: Any) -> tuple[Any, ...]:
+    """Of images of several sizes, with objects in several places, one of which is no place."""
+    sizes = tf.stack([tf.cast(n % 7, tf.int32) + 9, 12, 3])
+    corner = tf.cast(n, tf.float32) / 300.0
+    boxes = tf.reshape(
+        tf.stack([corner, corner, tf.where(n % 60 > 57, corner + 0.6, corner + 0.4), 0.9]),
+        [1, 1, 4],
+    )
+    sample = tf.image.sample_distorted_bounding_box
+    drawn = sample(sizes, boxes, seed=11, min_object_covered=corner, max_attempts=4)
+    any_place = sample(sizes, tf.zeros([1, 0, 4]), seed=12, use_image_if_no_bounding_boxes=True)
+    return (*drawn, *any_place)
+
+
+def augmented(n: Any) -> tuple[Any, ...]:
+    picture = tf.reshape(tf.range(9 * 8 * 3), [9, 8, 3]) * tf.cast(n % 11 + 1, tf.int32) % 256
+    image = tf.image.convert_image_dtype(tf.cast(picture, tf.uint8), tf.float32)
+    image = tf.image.resize_image_with_crop_or_pad(image, 12, 6)
+    image = tf.image.random_flip_left_right(tf.random_crop(image, [8, 5, 3], seed=21), seed=22)
+    image = tf.image.random_contrast(tf.image.random_brightness(image, 0.2, 23), 0.7, 1.3, 24)
+    image = tf.image.random_hue(tf.image.random_saturation(image, 0.7, 1.3, 25), 0.2, 26)
+    return image, tf.image.rgb_to_grayscale(image), tf.image.per_image_standardization(image)
+
+
 STAGES: dict[str, Stages] = {
+    "parts": lambda source: source.map(parts).batch(5),
+    "augmented": lambda source: source.map(augmented).batch(13),
+    "augmented beside": lambda source: source.map(augmented, 1).batch(13),
     "drawn": lambda source: source.map(drawn).batch(7),
     "drawn beside": lambda source: source.map(drawn, 1).batch(COUNT),
     "twice": lambda source: source.map(drawn).map(lambda n, x, *_: (*chosen(n), x)).batch(32),
     "chosen": lambda source: source.map(chosen).shuffle(20, seed=1).batch(10),
+    "drawn in branches": lambda source: source.map(drawn_in_branches).batch(10),
     "asserted": lambda source: source.map(asserted).batch(4),
     "errors ignored": lambda source: source.map(asserted).apply(tf.data.experimental.ignore_errors()).batch(16),
 }  # fmt: skip

@@ -61,8 +61,22 @@ JPEGS = strings(
     ]
 )
 
+COLORS = BYTES[:, 0].astype(np.float32) / 255
+HALVES = np.random.default_rng(4).normal(size=(ROWS, 2, 3, 4, 3)).astype(np.float16)
+
+LONG = np.random.default_rng(5).normal(size=(ROWS, 9, 25, 50)).astype(np.float32)
+
 # op, rows, what is built of them
 CASES: list[tuple[str, Any, Build]] = [
+    ("AdjustContrastv2", COLORS, lambda x: tf.image.adjust_contrast(x, 0.7)),
+    ("AdjustContrastv2", COLORS, lambda x: tf.image.adjust_contrast(x, x[0, 0, 0] + 1)),
+    ("AdjustContrastv2", HALVES, lambda x: tf.image.adjust_contrast(x, 1.5)),
+    ("AdjustHue", COLORS, lambda x: tf.image.adjust_hue(x, -0.3)),
+    ("AdjustHue", COLORS, lambda x: tf.image.adjust_hue(x, x[0, 0, 0] * 2)),
+    ("AdjustHue", HALVES, lambda x: tf.image.adjust_hue(x, 0.9)),
+    ("AdjustSaturation", COLORS, lambda x: tf.image.adjust_saturation(x, 0.5)),
+    ("AdjustSaturation", COLORS, lambda x: tf.image.adjust_saturation(x, x[0, 0, 0] * 3)),
+    ("AdjustSaturation", HALVES, lambda x: tf.image.adjust_saturation(x, 2.0)),
     ("Cast", NUMBERS, lambda x: tf.cast(x, tf.float32)),
     ("Cast", FLOATS, lambda x: tf.cast(x, tf.float64)),
     ("ClipByValue", FLOATS, lambda x: OPS["ClipByValue"](x, -0.5, 0.5)),
@@ -123,8 +137,22 @@ CASES: list[tuple[str, Any, Build]] = [
     ("ConcatV2", FLOATS, lambda x: tf.concat([x, x], axis=0)),
     ("FloorDiv", NUMBERS, lambda x: x // 3),
     ("FloorMod", FLOATS, lambda x: x % 0.75),
+    ("MatMul", FLOATS, lambda x: tf.matmul(x, K(np.ones((3, 4), np.float32) / 3))),
+    ("MatMul", FLOATS, lambda x: tf.matmul(K(np.ones((4, 3), np.float32) / 3), x, transpose_b=True)),
+    ("MatMul", FLOATS, lambda x: tf.matmul(x, x, transpose_a=True)),
+    ("MatMul", COLORS, lambda x: tf.image.rgb_to_grayscale(tf.tile(x, [20, 20, 1]))),
+    ("MatMul", HALVES, lambda x: tf.matmul(x[0, 0], K(np.ones((3, 2), np.float16) / 3))),
+    ("Mean", FLOATS, tf.reduce_mean),
+    ("Mean", HALVES, lambda x: tf.reduce_mean(x, [-1, -2, -3, 0], keepdims=True)),
+    ("Mean", LONG, tf.reduce_mean),
+    ("Mean", BYTES, lambda x: tf.reduce_mean(x, [1, 2])),
+    ("MirrorPad", FLOATS, lambda x: tf.pad(x, [[0, 1], [2, 1]], "REFLECT")),
+    ("MirrorPad", BYTES, lambda x: tf.pad(x, [[0, 0], [2, 1], [3, 0], [1, 1]], "SYMMETRIC")),
     ("OneHot", NUMBERS % 4, lambda x: tf.one_hot(x, 4, on_value=2.5)),
     ("OnesLike", FLOATS, lambda x: OPS["OnesLike"](x)),
+    ("Pad", FLOATS, lambda x: tf.pad(x, [[0, 1], [2, 0]])),
+    ("Pad", WORDS, lambda x: tf.pad(tf.expand_dims(x, 0), [[1, 1]])),
+    ("PadV2", BYTES, lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 1], [0, 0]], constant_values=7)),
     ("Pow", np.abs(FLOATS), lambda x: tf.pow(x, 1.7)),
     ("Round", FLOATS, tf.round),
     ("Select", BOOLS, lambda x: tf.where(x, x, x)),
@@ -136,6 +164,9 @@ CASES: list[tuple[str, Any, Build]] = [
     ("ResizeBilinear", BYTES, lambda x: tf.image.resize_bilinear(x, [3, 7])),
     ("ResizeBilinear", BYTES, lambda x: tf.image.resize_bilinear(tf.cast(x, tf.float32), [2, 2])),
     ("ResizeNearestNeighbor", BYTES, lambda x: tf.image.resize_nearest_neighbor(x, [7, 7])),
+    ("Sum", FLOATS, tf.reduce_sum),
+    ("Sum", LONG, lambda x: tf.reduce_sum(x, keepdims=True)),
+    ("Sum", NUMBERS[:, None] + NUMBERS, lambda x: tf.reduce_sum(x, 0)),
     ("StopGradient", FLOATS, tf.stop_gradient),
     ("StringLength", WORDS, tf.strings.length),
     ("StringLower", WORDS, tf.strings.lower),
@@ -150,6 +181,8 @@ CASES: list[tuple[str, Any, Build]] = [
     ("Any", FLOATS > 1, lambda x: tf.reduce_any(x, [1], keepdims=True)),
     ("Max", FLOATS, lambda x: tf.reduce_max(x, -1)),
     ("Min", FLOATS, lambda x: tf.reduce_min(x)),
+    ("Tile", FLOATS, lambda x: tf.tile(x, [2, 3])),
+    ("Tile", BYTES, lambda x: tf.tile(x, [1, 2, 1, 3])),
     ("AddV2", FLOATS, lambda x: x + K(np.float32(1))),
     ("Exp", FLOATS, tf.exp),
     ("Log1p", np.abs(FLOATS), tf.log1p),
@@ -176,6 +209,10 @@ ONE_BY_ONE: list[tuple[str, Any, Build]] = [
     ("Slice", FLOATS, lambda x: tf.slice(x, tf.cast(x[0, :2], tf.int32), [-1, 0])),
     ("Slice", FLOATS, lambda x: tf.slice(x, [0, 0], tf.cast(x[0, :2], tf.int32))),
     ("ClipByValue", FLOATS, lambda x: OPS["ClipByValue"](x, x[0, 0], 2.0)),
+    ("Mean", FLOATS, lambda x: tf.reduce_mean(x, 0)),
+    ("Sum", FLOATS, lambda x: tf.reduce_sum(x, [1])),
+    ("Pad", FLOATS, lambda x: tf.pad(x, tf.cast(x[0, :2] * 0, tf.int32)[:, None] + [[0, 0]])),
+    ("AdjustHue", COLORS[:, 0], lambda x: OPS["AdjustHue"](tf.placeholder_with_default(x, None), x[0, 0])),
     ("Max", FLOATS, lambda x: tf.reduce_max(x, tf.cast(x[0, 0] * 0, tf.int32))),
     ("ReverseV2", FLOATS, lambda x: tf.reverse(x, tf.cast(x[0, :1] * 0, tf.int32))),
     ("ExpandDims", FLOATS, lambda x: tf.expand_dims(x, tf.cast(x[0, 0] * 0, tf.int32))),
@@ -201,14 +238,35 @@ def _comes_from(source: Any, tensor: Any) -> bool:
     return tensor is source or any(_comes_from(source, each) for each in tensor.op.inputs)
 
 
+def given(made: Node, rows: Any, build: Build) -> list[Any]:
+    """The node's inputs: for each of `rows` what varies, and once what is known."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        source = tf.placeholder(
+            tf.as_dtype(rows.dtype if rows.dtype != object else tf.string), rows.shape[1:]
+        )
+        build(source)
+        (op,) = [op for op in source.graph.get_operations() if op.type == made.op.type]
+        return [
+            column_of([np.asarray(session.run(t, {source: row(rows, at)})) for at in range(ROWS)])
+            if varies
+            else value
+            for t, varies, value in zip(op.inputs, made.rows, made.known, strict=True)
+        ]
+
+
+def column_of(values: list[Any]) -> Any:
+    column = np.empty((len(values), *values[0].shape), values[0].dtype)
+    for at, value in enumerate(values):
+        column[at] = value if value.ndim else value[()]
+    return column
+
+
 @pytest.mark.parametrize(("kind", "rows", "build"), CASES)
 def test_together_is_one_by_one(kind: str, rows: Any, build: Build) -> None:
     made = node(kind, rows, build)
     together = batched(made)
     assert together is not None
-    found = together(
-        *[rows if varies else value for varies, value in zip(made.rows, made.known, strict=True)]
-    )
+    found = together(*given(made, rows, build))
     found = [found] if returns_value(made.op.spec) else list(found)
     with tf.Graph().as_default(), tf.Session() as session:
         source = tf.placeholder(made.op.inputs[made.rows.index(True)].dtype, rows.shape[1:])
@@ -224,6 +282,23 @@ def test_together_is_one_by_one(kind: str, rows: Any, build: Build) -> None:
                 else:
                     assert mine.dtype == wanted.dtype
                     assert np.asarray(mine).tobytes() == np.asarray(wanted).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("build", "copied"),
+    [
+        (lambda x: x[0], False),
+        (lambda x: x[:, tf.newaxis], False),
+        (lambda x: x[0, ::-1], True),
+        (lambda x: x[0, 1:], True),
+    ],
+)
+def test_all_of_an_array_is_not_copied(build: Build, copied: bool) -> None:
+    rows = FLOATS[:, None]
+    made = node("StridedSlice", rows, build)
+    together = batched(made)
+    assert together is not None
+    assert np.shares_memory(together(rows, *made.known[1:]), rows) != copied
 
 
 @pytest.mark.parametrize(("kind", "rows", "build"), ONE_BY_ONE)

@@ -277,3 +277,31 @@ def test_what_is_turned_over_at_random_is_one_or_the_other() -> None:
             turned += np.array_equal(one, picture[:, ::-1])
             assert np.array_equal(one, picture) or np.array_equal(one, picture[:, ::-1])
     assert 90 < turned < 190
+
+
+def drawn_within(n: Any) -> Any:
+    def inner() -> Any:
+        drawn = tf.random_uniform([], seed=1)
+        return tf.cond(n > 2, lambda: drawn + tf.random_normal([], seed=2), lambda: -drawn)
+
+    return tf.cond(n > -2, inner, lambda: tf.random_uniform([], 5.0, 6.0, seed=3))
+
+
+@pytest.mark.parametrize("used", range(8))
+def test_elements_that_go_nowhere_give_back_what_their_branches_drew(
+    used: int, runtime: Runtime
+) -> None:
+    function = planned([NUMBERS], drawn_within)
+    one_by_one = function.anew()
+    wanted = [alone(one_by_one, [NUMBERS], at, runtime)[0] for at in range(7)]
+    together = function.by_columns(1)
+    assert together is not None
+    registers = list(together._template)
+    registers[together._arguments[0]] = NUMBERS
+    for work in together._work:
+        work.run(registers, 7)
+    assert np.array_equal(registers[together._results[0][0]], wanted)
+    for draw in together._draws:
+        draw.give_back(registers, used)
+    for at in range(used, 7):
+        assert alone(function, [NUMBERS], at, runtime)[0] == wanted[at]

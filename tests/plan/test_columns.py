@@ -20,6 +20,7 @@ from headrace.run.scope import Scope
 
 ROWS = 6
 FLOATS = np.random.default_rng(2).normal(size=(ROWS, 3)).astype(np.float32)
+WIDE = np.random.default_rng(3).normal(size=(ROWS, 60, 40)).astype(np.float32)
 NUMBERS = np.arange(ROWS, dtype=np.int64)
 WORDS = np.array([b"1,a", b"2,b", b"3,", b"4,d", b"5,e", b"6,f"], object)
 
@@ -31,6 +32,9 @@ CASES: list[tuple[str, list[Any], Callable[..., Any]]] = [
     ("a sum of each", [FLOATS], lambda x: (tf.reduce_sum(x), tf.reduce_max(x))),
     ("of a shape of its own", [NUMBERS], lambda n: tf.range(n)),
     ("argument as it is", [FLOATS, NUMBERS], lambda x, n: (n, x)),
+    ("a sum of what lies across", [WIDE], lambda x: (tf.reduce_sum(tf.transpose(x) * 1.5), tf.reduce_mean(x[3:, 5:]))),
+    ("a sum of a part", [WIDE], lambda x: tf.reduce_sum(tf.slice(x, [7, 0], [40, 11]))),
+    ("a product", [WIDE], lambda x: tf.matmul(x, tf.constant(WIDE[0].T))),
     ("an element of each", [FLOATS], lambda x: (x[1], tf.expand_dims(x, 0))),
 ]  # fmt: skip
 
@@ -89,15 +93,13 @@ def test_what_is_captured_does_not_vary(runtime: Runtime) -> None:
     [
         lambda n: tf.random_uniform(tf.fill([1], tf.cast(n, tf.int32))),
         lambda n: tf.while_loop(lambda i: i < n, lambda i: i + 1, [n * 0]),
-        lambda n: tf.cond(n < 2, lambda: tf.random_uniform([], seed=5), lambda: 0.0),
         lambda n: tf.multinomial([[1.0, 2.0]], 3),
         lambda n: tf.py_func(lambda x: x, [n], tf.int64),
-        lambda n: OPS["MatMul"](tf.ones([2, 2]), tf.cast(tf.fill([2, 2], n), tf.float32)),
+        lambda n: OPS["MatrixInverse"](tf.cast(tf.fill([2, 2], n), tf.float32)),
     ],
     ids=[
         "as many as it says",
         "a loop",
-        "seeds in a branch",
         "other numbers",
         "the user's",
         "long",
@@ -173,6 +175,35 @@ def test_pictures_of_which_one_is_odd_are_for_one_by_one(odd: bytes) -> None:
     assert together is not None
     with pytest.raises(OneByOne):
         together([contents], 2)
+
+
+@pytest.mark.parametrize(("size", "goes"), [(203, True), (204, False)])
+def test_large_products_go_one_by_one(size: int, goes: bool) -> None:
+    """From 2 ** 23 multiplications on."""
+    rows = np.ones((2, size, size), np.float32)
+    together = planned([rows], lambda x: tf.matmul(x, x)).by_columns(1)
+    assert together is not None
+    assert together.long
+    if goes:
+        assert together([rows], 2)[0][1, 1, 1] == size
+    else:
+        with pytest.raises(OneByOne):
+            together([rows], 2)
+
+
+def test_a_product_of_what_does_not_vary_is_made_in_a_step() -> None:
+    outside = tf.placeholder_with_default(np.ones((2, 2), np.float32), [2, 2])
+    function = planned([NUMBERS], lambda n: tf.matmul(outside, outside) + tf.cast(n, tf.float32))
+    assert function.by_columns(1) is None
+
+
+def test_products_of_unlike_matrices_go_one_by_one() -> None:
+    together = planned([NUMBERS], lambda n: tf.matmul(tf.ones([n, 2]), tf.ones([2, 3]))).by_columns(
+        1
+    )
+    assert together is not None
+    with pytest.raises(Exception, match="among"):
+        together([NUMBERS], ROWS)
 
 
 def test_a_function_of_short_work_takes_not_long() -> None:

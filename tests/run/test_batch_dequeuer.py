@@ -281,6 +281,43 @@ def test_records_that_are_offered_are_those_that_would_be_read(
     reader.close()
 
 
+def test_what_fails_ahead_is_said_by_the_next_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / name for name in "ab"]
+    for path in paths:
+        path.write_bytes(path.name.encode() + b"\n")
+    reader, queue = TextLineReader("r"), named(paths)
+    assert reader.read(queue).result()[1][()] == b"a"
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "fill", lambda: (_ for _ in ()).throw(OSError(5, "broken")))
+        assert reader.offer(5, len, queue, []) == 0
+    assert reader.offer(5, len, queue, []) == 0
+    with pytest.raises(errors.OpError, match="Input"):
+        reader.read(queue).result()
+    assert reader.read(queue).result()[1][()] == b"b"
+    assert reader.offer(5, len, queue, []) == 0
+    assert reader.records_produced() == 2
+    reader.close()
+
+
+def test_the_next_block_is_offered_when_one_is_used_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\nb\nc\nd\n")
+    monkeypatch.setattr(file_readers, "BLOCK_BYTES", 4)
+    reader, queue = TextLineReader("r"), named([path])
+    assert reader.read(queue).result()[1][()] == b"a"
+    assert reader.offer(5, len, queue, []) == 1
+    offered: list[Sequence[bytes]] = []
+    assert reader.offer(5, lambda records: offered.append(records) or 2, queue, []) == 2
+    assert offered == [[b"c", b"d"]]
+    assert reader.offer(5, len, queue, []) == 0
+    assert reader.records_produced() == 4
+    reader.close()
+
+
 def test_nothing_is_offered_while_others_wait_to_read(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"a\nb\nc\n")

@@ -238,6 +238,28 @@ def drawn_with_seeds(folder: Path) -> tuple[Any, list[Any]]:
     ]
 
 
+def drawn_in_branches(folder: Path) -> tuple[Any, list[Any]]:
+    """What is drawn there is for those that take the branch, and of those that do not go in yet it is given back."""
+    reader = tf.TextLineReader()
+    texts = [str(n) if n != 641 else "x" for n in range(700)]
+    _, line = reader.read(lines(folder, *texts))
+    number = tf.string_to_number(line, tf.int32)
+
+    def inner() -> Any:
+        drawn = tf.random_normal([2], seed=1)
+        return tf.cond(
+            tf.equal(number % 2, 0),
+            lambda: drawn + tf.random_uniform([2], seed=2),
+            lambda: tf.truncated_normal([2], seed=3),
+        )
+
+    def outer() -> Any:
+        return tf.to_float(tf.random_uniform([2], 0, number, tf.int32, seed=4))
+
+    value = tf.cond(tf.equal(number % 3, 0), inner, outer)
+    return reader, [line, value, tf.random_uniform([], seed=5)]
+
+
 def drawn_with_seeds_until_one_fails(folder: Path) -> tuple[Any, list[Any]]:
     reader = tf.TextLineReader()
     texts = [str(n) if n != 501 else "x" for n in range(700)]
@@ -292,6 +314,7 @@ PIPELINES: dict[str, Pipeline] = {
         words_of_any_number, pictures_in_records, pictures_in_files, pictures_of_which_one_is_missing,
         pictures_of_which_one_is_broken, pictures_of_any_size, names_alone, branches, asserted, asserted_in_vain,
         pictures_of_either_kind, drawn_with_seeds, drawn_with_seeds_until_one_fails,
+        drawn_in_branches,
     )
 }  # fmt: skip
 

@@ -21,7 +21,6 @@ import numpy as np
 from headrace.base.traits import (
     ASSERTS,
     CONST,
-    DRAWS,
     IDENTITY,
     MAY_WAIT,
     MERGE,
@@ -34,11 +33,11 @@ from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
-from headrace.ops.random.drawn_rows import draw_rows
+from headrace.ops.random.drawn_rows import draw_rows, is_drawn
 from headrace.ops.random.draws import stream_in
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, returns_value
-from headrace.plan.rules.batching_rules import Node, batched
+from headrace.plan.rules.batching_rules import ALWAYS_TOGETHER, Node, batched
 from headrace.plan.rules.resized_casts import uncast
 from headrace.plan.wanted import Wanted
 from headrace.run.exec.kernel import Memos
@@ -74,6 +73,7 @@ class ColumnCompiler:
         self._controls, self._memos = controls, memos
         self._when: dict[Tensor | Operation, When] = {}
         self._places: dict[When, int] = {}
+        self._branches: dict[When, tuple[int, ...]] = {_ALWAYS: ()}  # from the outermost: places
         self._uncast = uncast
         self._may_take_long = may_take_long
         self.template: list[Any] = [None]
@@ -122,7 +122,7 @@ class ColumnCompiler:
                 self._know(op, [const_array(op)])
             elif spec is None or spec.kernel is None:
                 raise Unknown
-            elif DRAWS in traits:
+            elif is_drawn(op):
                 self._draw(op, when)
             elif PER_RECORD in traits:
                 self._compute(op, spec, when)
@@ -165,7 +165,9 @@ class ColumnCompiler:
         if branches[0] not in self._places:
             fails, holds = self._new_register(), self._new_register()
             self._add_work(Fork(at, condition in self.columns, holds, fails), when)
-            self._places.update(zip(branches, (fails, holds), strict=True))
+            for branch, place in zip(branches, (fails, holds), strict=True):
+                self._places[branch] = place
+                self._branches[branch] = (*self._branches[when], place)
         given = self.input(data)
         for tensor, branch in zip(op.outputs, branches, strict=True):
             self._when[tensor] = branch
@@ -207,17 +209,17 @@ class ColumnCompiler:
 
     def _draw(self, op: Operation, when: When) -> None:
         make = draw_rows(op, [tensor in self.columns for tensor in op.inputs])
-        seeds = op.attrs["seed"], op.attrs["seed2"]
-        if make is None or (when and any(seeds)):
+        if make is None:
             raise Unknown
         inputs = tuple(self.input(tensor) for tensor in op.inputs)
         self.used.update(op.inputs)
+        seeds = op.attrs["seed"], op.attrs["seed2"]
         stream = partial(stream_in, self._memos.setdefault(op.name, {}), *seeds)
-        outputs, taken = (self.new_register(op.outputs[0]),), self._new_register()
-        draw = Draw(stream, make, inputs, outputs, taken)
+        outputs = tuple(self.new_register(tensor) for tensor in op.outputs)
+        taken = self._new_register()
+        draw = Draw(stream, make, inputs, outputs, taken, self._branches[when])
         self._add_work(draw, when)
-        if not when:
-            self.draws.append(draw)
+        self.draws.append(draw)
         self.columns.update(op.outputs)
 
     def _know(self, op: Operation, values: Sequence[Any]) -> None:
@@ -246,7 +248,8 @@ class ColumnCompiler:
         if any(rows):
             ranks = [None if tensor._raw is None else len(tensor._raw) for tensor in op.inputs]
             together = batched(Node(op, bound_kernel(op, spec), rows, known, ranks))
-        if spec.takes_ctx:  # a kernel that asks a reader would wait for its lock
+        # A kernel that asks a reader would wait for its lock.
+        if spec.takes_ctx or op.type in ALWAYS_TOGETHER:
             kernel = None
             if together is None:
                 raise Unknown

@@ -40,6 +40,8 @@ _OUTPUTS: Final = 8192  # that are made at once of those that draw again until a
 _AHEAD: Final = (
     32  # short runs of words that are made at once; a call of NumPy takes longer than it computes
 )
+_RUNS: Final = 256  # of many at once, as long as they have few numbers
+_NONE: Final = np.empty((0, 0))
 _FEW: Final = 16  # blocks of such a run, whose words take 16 KB for all runs
 _NARROW: Final = (
     1
@@ -67,6 +69,8 @@ class Stream:
         self._ahead: dict[Any, Array] = {}
         # First block and number of blocks of the next run, if that is like the last one.
         self._expected: tuple[int, int] | None = None
+        # By what makes them and how many they are the numbers [n, size] of runs, and the first one's first block.
+        self._rows_ahead: dict[tuple[Any, int], tuple[int, Array]] = {}
 
     @classmethod
     def of_taken(cls, taken: Array) -> Stream:
@@ -115,7 +119,9 @@ class Stream:
 
     def ahead(self, first: int) -> Stream:
         """The same numbers from block `first` on, without taking them."""
-        return Stream(*self._seeds, known=True, first=first)
+        made = Stream(*self._seeds, known=True, first=first)
+        made._rows_ahead = self._rows_ahead
+        return made
 
     def move(self, before: int, after: int) -> bool:
         """Have block `after` come next, where `before` would; False, and nothing, if another one would."""
@@ -161,9 +167,22 @@ class Stream:
         """uint64 [n, 4] of 32-bit numbers: these blocks."""
         return philox_words(*self._seeds, blocks)
 
-    def fill(self, out: Array, per_block: int, numbers: Callable[[Array], Array]) -> None:
-        """Put numbers(words) [n, per_block] into out [size], `per_block` elements from each block."""
-        stride, blocks = out.size * BLOCKS_PER_NUMBER, -(-out.size // per_block)
+    def fill(
+        self, out: Array, per_block: int, numbers: Callable[[Array], Array], runs: int = 1
+    ) -> None:
+        """Put numbers(words) [n, per_block] into out [size], `per_block` elements from each block.
+
+        runs: so many runs one after the other make equal parts of it.
+        """
+        size = out.size // runs
+        stride, blocks = size * BLOCKS_PER_NUMBER, -(-size // per_block)
+
+        def of_runs(first: int, count: int) -> Array:
+            return numbers(self.words_at(_of_runs(first, count, stride, blocks)))
+
+        if runs > 1:
+            out[:] = self._rows(numbers, size, runs, of_runs)
+            return
         first = self.reserve(stride)
         words = self.made_again(first, blocks, stride)
         if words is not None:
@@ -177,16 +196,24 @@ class Stream:
 
         parallel_for(chunk, range(0, blocks, _CHUNK))
 
-    def floats(self, size: int, numbers: Callable[[Array, Array, Array], None]) -> Array:
-        """float32 [size], four to a block: numbers(even, odd, out) for some blocks at a time.
+    def floats(
+        self, size: int, numbers: Callable[[Array, Array, Array], None], runs: int = 1
+    ) -> Array:
+        """float32 [runs * size], four to a block: numbers(even, odd, out) for some blocks at a time.
 
         out: [n, 4] to be filled; even, odd: words 0 and 2, words 1 and 3 of the blocks, uint64 [2, n], its own.
         """
-        first, out = (
-            self.reserve(size * BLOCKS_PER_NUMBER),
-            aligned((-(-size // 4), 4), np.dtype(np.float32)),
-        )
-        made = self.made_again(first, len(out), size * BLOCKS_PER_NUMBER, _of_steps(numbers))
+        stride, blocks = size * BLOCKS_PER_NUMBER, -(-size // 4)
+
+        def of_runs(first: int, count: int) -> Array:
+            made = np.empty((count * blocks, 4), np.float32)
+            numbers(*self.halves_at(_of_runs(first, count, stride, blocks)), made)
+            return made
+
+        if runs > 1:
+            return self._rows(numbers, size, runs, of_runs)
+        first, out = self.reserve(stride), aligned((blocks, 4), np.dtype(np.float32))
+        made = self.made_again(first, blocks, stride, _of_steps(numbers))
         if made is not None:
             out[:] = made.reshape(-1, 4)
             return out.reshape(-1)[:size]
@@ -197,6 +224,24 @@ class Stream:
 
         parallel_for(chunk, range(0, len(out), _CHUNK))
         return out.reshape(-1)[:size]
+
+    def _rows(
+        self, numbers: Any, size: int, runs: int, of_runs: Callable[[int, int], Array]
+    ) -> Array:
+        """[runs * size]: the `numbers` of as many runs of `size`, and more for those that are likely to come next.
+
+        of_runs(first, count): of so many runs from block `first` on, those that go beyond `size` too.
+        """
+        stride = size * BLOCKS_PER_NUMBER
+        first = self.reserve(runs * stride)
+        begins, rows = self._rows_ahead.get((numbers, size), (first, _NONE))
+        at, beside = divmod(first - begins, stride)
+        if beside or at < 0 or at + runs > len(rows):
+            count = max(runs, min(_RUNS, _OUTPUTS // size))
+            rows, at = of_runs(first, count).reshape(count, -1)[:, :size], 0
+            self._rows_ahead.clear()
+            self._rows_ahead[numbers, size] = first, rows
+        return rows[at : at + runs].reshape(-1)
 
     def halves_at(self, blocks: Array) -> tuple[Array, Array]:
         """Words 0 and 2, and words 1 and 3, of these blocks [n]: each uint64 [2, n]."""
@@ -252,6 +297,12 @@ def _every(first: int, count: int, stride: int = 1) -> Array:
     return found + np.uint64(first & (2**64 - 1))
 
 
+def _of_runs(first: int, runs: int, stride: int, count: int, step: int = 1) -> Array:
+    """uint64 [runs * count]: for each run, `stride` after the one before, `count` positions with `step` between."""
+    starts = _every(first, runs, stride)
+    return (starts[:, None] + _every(0, count, step)).reshape(-1)
+
+
 @functools.cache
 def _numbers() -> Array:
     """Which take NumPy longer to make than to add to."""
@@ -299,22 +350,24 @@ def _uniforms(even: Array, odd: Array, out: Array) -> None:
     out -= 1
 
 
-def uniform(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
-    """[size] in [0, 1)."""
+def uniform(stream: Stream, size: int, dtype: np.dtype[Any], runs: int = 1) -> Array:
+    """[runs * size] in [0, 1): what so many runs make, with seeds."""
     if not stream.seeded and dtype in (np.float32, np.float64):
         return stream.numpy.random(dtype=dtype, out=aligned((size,), dtype))
     if dtype == np.float32:
-        return stream.floats(size, _uniforms)
-    out = np.empty(size, dtype)
+        return stream.floats(size, _uniforms, runs)
+    out = np.empty(runs * size, dtype)
     if dtype == np.float64:
-        stream.fill(out, 2, doubles_of)
+        stream.fill(out, 2, doubles_of, runs)
     else:
-        stream.fill(out, 4, _FROM_WORD[dtype])
+        stream.fill(out, 4, _FROM_WORD[dtype], runs)
     return out
 
 
-def uniform_int(stream: Stream, size: int, low: int, high: int, dtype: np.dtype[Any]) -> Array:
-    """[size] in [low, high), low < high."""
+def uniform_int(
+    stream: Stream, size: int, low: Any, high: Any, dtype: np.dtype[Any], runs: int = 1
+) -> Array:
+    """[runs * size] in [low, high), low < high: integers, or, with seeds, int64 [runs]."""
     if not stream.seeded:
         drawn: Array
         if high - low > _NARROW:
@@ -324,13 +377,25 @@ def uniform_int(stream: Stream, size: int, low: int, high: int, dtype: np.dtype[
         drawn = (stream.numpy.random(size) * (high - low)).astype(np.int64)
         drawn += low
         return drawn.astype(dtype, copy=False)
-    span = np.uint64(high - low)
-    out = np.empty(size, np.uint64)
+    out = np.empty(runs * size, np.uint64)
     if dtype == np.int64:
-        stream.fill(out, 2, lambda words: (words[:, 0::2] | words[:, 1::2] << np.uint64(32)) % span)
+        stream.fill(out, 2, _long_words, runs)
     else:
-        stream.fill(out, 4, lambda words: words % span)
-    return (out + np.uint64(low & (2**64 - 1))).view(np.int64).astype(dtype)
+        stream.fill(out, 4, _words, runs)
+    lows, highs = (np.asarray(limit, np.int64).view(np.uint64) for limit in (low, high))
+    each = out.reshape(runs, size)
+    each %= np.reshape(highs - lows, (-1, 1))
+    each += np.reshape(lows, (-1, 1))
+    return out.view(np.int64).astype(dtype)
+
+
+def _words(words: Array) -> Array:
+    return words
+
+
+def _long_words(words: Array) -> Array:
+    found: Array = words[:, 0::2] | words[:, 1::2] << np.uint64(32)
+    return found
 
 
 def doubles(stream: Stream, first: int, size: int) -> Array:
@@ -361,41 +426,47 @@ def doubles_of(words: Array) -> Array:
 # -- normal numbers ---------------------------------------------------------------------------
 
 
-def normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
-    """[size] of mean 0 and standard deviation 1."""
+def normal(stream: Stream, size: int, dtype: np.dtype[Any], runs: int = 1) -> Array:
+    """[runs * size] of mean 0 and standard deviation 1: what so many runs make, with seeds."""
     if not stream.seeded:
         kind = np.float64 if dtype == np.float64 else np.float32
         made = aligned((size,), np.dtype(kind))
         return stream.numpy.standard_normal(dtype=kind, out=made).astype(dtype, copy=False)
     if dtype == np.float64:
-        out = np.empty(size, dtype)
-        stream.fill(out, 2, normals_of)
+        out = np.empty(runs * size, dtype)
+        stream.fill(out, 2, normals_of, runs)
         return out
-    return stream.floats(size, _normals).astype(dtype, copy=False)
+    return stream.floats(size, _normals, runs).astype(dtype, copy=False)
 
 
-def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
-    """[size] of a normal distribution without what is 2 or more standard deviations off."""
+def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any], runs: int = 1) -> Array:
+    """[runs * size] of a normal distribution without what is 2 or more standard deviations off: what so many runs make,
+    with seeds.
+    """
     if not stream.seeded:
         return _redrawn(stream.numpy, size, dtype)
-    # Each group of 4 (2) elements has blocks of its own and takes the first numbers that fit.
-    draw = _doubles_at if dtype == np.float64 else _floats_at
+    draw, group = (_doubles_at, 2) if dtype == np.float64 else (_floats_at, 4)
     kind = np.dtype(np.float64 if dtype == np.float64 else np.float32)
-    group = 2 if kind == np.float64 else 4
-    stride = group * BLOCKS_PER_NUMBER // 4
-    first = stream.reserve(size * BLOCKS_PER_NUMBER)
-    groups = -(-size // group)
-    out = aligned((groups, group), kind)
+    # Each group of elements has blocks of its own and takes the first numbers that fit.
+    groups, stride = -(-size // group), group * BLOCKS_PER_NUMBER // 4
 
-    def chunk(at: int) -> None:
-        some = out[at : at + _CHUNK]
-        starts = _every(first + stride * at, len(some), stride)
-        draw(stream, starts, some)  # of most groups all of these fit
-        short = np.flatnonzero(~_all_of_row(np.abs(some) < _CUTOFF))
-        some[short] = _fitting(stream, starts[short], some[short], stride, draw)
+    def of_runs(first: int, count: int) -> Array:
+        starts = _of_runs(first, count, size * BLOCKS_PER_NUMBER, groups, stride)
+        out = aligned((len(starts), group), kind)
 
-    parallel_for(chunk, range(0, groups, _CHUNK))
-    return out.reshape(-1)[:size].astype(dtype, copy=False)
+        def chunk(at: int) -> None:
+            some, begins = out[at : at + _CHUNK], starts[at : at + _CHUNK]
+            draw(stream, begins, some)  # of most groups all of these fit
+            short = np.flatnonzero(~_all_of_row(np.abs(some) < _CUTOFF))
+            some[short] = _fitting(stream, begins[short], some[short], stride, draw)
+
+        parallel_for(chunk, range(0, len(out), _CHUNK))
+        return out
+
+    if runs > 1:
+        return stream._rows(draw, size, runs, of_runs).astype(dtype, copy=False)
+    made = of_runs(stream.reserve(size * BLOCKS_PER_NUMBER), 1)
+    return made.reshape(-1)[:size].astype(dtype, copy=False)
 
 
 def _fitting(stream: Stream, starts: Array, drawn: Array, most: int, draw: Draw) -> Array:

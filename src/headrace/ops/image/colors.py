@@ -6,16 +6,18 @@ Source: behaviour of TF 1.15 (core/kernels/adjust_*_op.cc, colorspace_op.cc)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import PER_RECORD
+from headrace.base.traits import SHARES, TOGETHER
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
+from headrace.ops._kernels import hues
 from headrace.ops.array.packing import stack, unstack
 from headrace.ops.math.arithmetic import maximum, minimum
 from headrace.ops.math.casting import cast
@@ -33,15 +35,22 @@ def _images(c: ShapeContext) -> Shape:
     return c.with_rank_at_least(0, 3)
 
 
-def _checked(images: Array, factor: Array, name: str) -> Array:
-    """As float32.  Raises InvalidArgument."""
+def _check(images: Array, factor: Array, name: str) -> None:
     if images.ndim < 3:
         raise errors.invalid_argument(
             f"input must be at least 3-D, got shape{text(images.shape)}: [..., height, width, channels]"
         )
     if factor.ndim:
         raise errors.invalid_argument(f"{name} must be scalar: {text(factor.shape)}")
-    return images.astype(np.float32)
+
+
+def adjust_rows(op: Operation) -> Callable[[Array, Array], Array]:
+    """(images [n, ..., h, w, c], numbers [n] or []) -> what the kernel makes of each of them.
+
+    Raises InvalidArgument where that does.
+    """
+    adjust = _ADJUSTED[op.type]
+    return lambda images, numbers: adjust(images, np.broadcast_to(numbers, len(images)))
 
 
 @op(
@@ -50,19 +59,25 @@ def _checked(images: Array, factor: Array, name: str) -> Array:
     outputs="output: T",
     attrs=_HALF,
     shape=lambda c: (c.with_rank("contrast_factor", 0), _images(c))[1],
-    traits={PER_RECORD},
+    traits={SHARES, TOGETHER},
 )
 def adjust_contrast_v2(xp: Any, images: Array, contrast_factor: Array) -> Array:
     """Each channel of each image, contrast_factor times as far from its mean.  images [..., h, w, c].
 
     Raises InvalidArgument.
     """
-    x = _checked(images, contrast_factor, "contrast_factor")
-    if not x.size:
+    _check(images, contrast_factor, "contrast_factor")
+    made: Array = _contrasts(images[None], contrast_factor[None])[0]
+    return made
+
+
+def _contrasts(images: Array, factors: Array) -> Array:
+    if not images.size:
         return images
-    mean = x.mean(axis=(-3, -2), keepdims=True, dtype=np.float32)
-    made: Array = (x - mean) * contrast_factor + mean
-    return made.astype(images.dtype)
+    *_, height, width, channels = images.shape
+    pictures = images.reshape(-1, height * width, channels)
+    each = factors.repeat(len(pictures) // len(images))
+    return hues.contrasted(pictures, each).reshape(images.shape)
 
 
 @op(
@@ -76,14 +91,11 @@ def adjust_contrast_v1(
     xp: Any, images: Array, contrast_factor: Array, min_value: Array, max_value: Array
 ) -> Array:
     """As AdjustContrastv2, of any type, cut off at min_value and max_value: float32.  Raises InvalidArgument."""
-    x = _checked(images, contrast_factor, "contrast_factor")
+    _check(images, contrast_factor, "contrast_factor")
     for name, each in (("min_value", min_value), ("max_value", max_value)):
         if each.ndim:
             raise errors.invalid_argument(f"{name} must be scalar: {text(each.shape)}")
-    if not x.size:
-        return x
-    mean = x.mean(axis=(-3, -2), keepdims=True, dtype=np.float32)
-    made = (x - mean) * contrast_factor + mean
+    made = _contrasts(images.astype(np.float32)[None], contrast_factor[None])[0]
     found: Array = np.minimum(np.maximum(made, min_value), max_value).astype(np.float32)
     return found
 
@@ -93,6 +105,59 @@ def _check_rgb(images: Array) -> None:
         raise errors.invalid_argument(
             f"input must have 3 channels but instead has {images.shape[-1]} channels."
         )
+
+
+@op(
+    "AdjustHue",
+    inputs="images: T; delta: float",
+    outputs="output: T",
+    attrs=_HALF,
+    shape=_images,
+    traits={SHARES, TOGETHER},
+)
+def adjust_hue_op(xp: Any, images: Array, delta: Array) -> Array:
+    """RGB images [..., h, w, 3] with hues `delta` of the circle further.  Raises InvalidArgument."""
+    _check(images, delta, "delta")
+    made: Array = _hues(images[None], delta[None])[0]
+    return made
+
+
+def _hues(images: Array, deltas: Array) -> Array:
+    return hues.turned(_pixels(images), deltas).reshape(images.shape)
+
+
+@op(
+    "AdjustSaturation",
+    inputs="images: T; scale: float",
+    outputs="output: T",
+    attrs=_HALF,
+    shape=_images,
+    traits={SHARES, TOGETHER},
+)
+def adjust_saturation_op(xp: Any, images: Array, scale: Array) -> Array:
+    """RGB images [..., h, w, 3], `scale` times as saturated, as far as that goes.  Raises InvalidArgument."""
+    _check(images, scale, "scale")
+    made: Array = _saturations(images[None], scale[None])[0]
+    return made
+
+
+def _saturations(images: Array, scales: Array) -> Array:
+    return hues.saturated(_pixels(images), scales).reshape(images.shape)
+
+
+def _pixels(images: Array) -> Array:
+    """[n, pixels, 3] of images [n, ..., h, w, 3]."""
+    _check_rgb(images)
+    return images.reshape(len(images), images[:1].size // 3, 3)
+
+
+_ADJUSTED = {
+    "AdjustContrastv2": _contrasts,
+    "AdjustHue": _hues,
+    "AdjustSaturation": _saturations,
+}
+
+# -- hue, saturation and value ----------------------------------------------------------------
 
 
 def _extremes(x: Array) -> tuple[Array, Array, Array]:
@@ -129,39 +194,6 @@ def _from_hue(hue: Array, low: Array, span: Array) -> Array:
     return np.stack(parts, axis=-1)
 
 
-@op(
-    "AdjustHue",
-    inputs="images: T; delta: float",
-    outputs="output: T",
-    attrs=_HALF,
-    shape=_images,
-)
-def adjust_hue_op(xp: Any, images: Array, delta: Array) -> Array:
-    """RGB images [..., h, w, 3] with hues `delta` of the circle further.  Raises InvalidArgument."""
-    x = _checked(images, delta, "delta")
-    _check_rgb(images)
-    high, low, span = _extremes(x)
-    hue = _hue(x, high, span)
-    hue = np.mod(hue + delta * np.float32(6), np.float32(6))
-    made: Array = _from_hue(hue, low, span).astype(images.dtype)
-    return made
-
-
-@op(
-    "AdjustSaturation",
-    inputs="images: T; scale: float",
-    outputs="output: T",
-    attrs=_HALF,
-    shape=_images,
-)
-def adjust_saturation_op(xp: Any, images: Array, scale: Array) -> Array:
-    """RGB images [..., h, w, 3], `scale` times as saturated, as far as that goes.  Raises InvalidArgument."""
-    x = _checked(images, scale, "scale")
-    _check_rgb(images)
-    made = _rgb(*_hsv(x), scale=scale)
-    return made.astype(images.dtype)
-
-
 def _hsv(x: Array) -> tuple[Array, Array, Array]:
     """Hue (sixths, 0 to 6), saturation, value."""
     high, _, span = _extremes(x)
@@ -171,9 +203,7 @@ def _hsv(x: Array) -> tuple[Array, Array, Array]:
     return np.where(hue < 0, hue + x.dtype.type(6), hue), saturation, high
 
 
-def _rgb(hue: Array, saturation: Array, value: Array, scale: Any = None) -> Array:
-    if scale is not None:
-        saturation = np.clip(saturation * scale, np.float32(0), np.float32(1))
+def _rgb(hue: Array, saturation: Array, value: Array) -> Array:
     span = saturation * value
     return _from_hue(hue, value - span, span)
 

@@ -8,7 +8,9 @@ the same seeds
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.shapes import Shape, merge_sizes, text
 from headrace.base.traits import DRAWS_BY_SHAPE, NEVER_FOLDED, STATEFUL
+from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -29,21 +32,15 @@ __all__ = ["extract_glimpse", "sample_distorted_bounding_box"]
 Array = np.ndarray[Any, Any]
 F = np.float32
 _LEAST = 1.0  # pixels of an object that counts
-_BLOCKS_AHEAD = 64
+_BLOCKS_AHEAD, _BLOCKS_FIRST = 64, 4
 
 
 class Numbers:
-    """Single numbers of a stream, one after the other, from a block on."""
+    """Single numbers, one after the other."""
 
-    def __init__(self, stream: Stream, blocks: int) -> None:
-        """blocks: that nobody else gets; what is drawn beyond them may be drawn again."""
-        self._words = self._all(stream, stream.reserve(blocks))
-
-    @staticmethod
-    def _all(stream: Stream, first: int) -> Iterator[int]:
-        while True:
-            yield from stream.words(first, _BLOCKS_AHEAD).ravel().tolist()
-            first += _BLOCKS_AHEAD
+    def __init__(self, words: Iterator[int]) -> None:
+        """words: see `_words`."""
+        self._words = words
 
     def below(self, limit: int) -> int:
         """A whole number from 0 on."""
@@ -58,6 +55,13 @@ class Numbers:
         """In [0, 1)."""
         bits = np.uint32(next(self._words) & 0x7FFFFF | 127 << 23)
         return F(bits.view(F) - F(1))
+
+
+def _words(stream: Stream, first: int) -> Iterator[int]:
+    """Of a stream, from block `first` on; what is drawn beyond those that were reserved may be drawn again."""
+    while True:
+        yield from stream.words(first, _BLOCKS_AHEAD).ravel().tolist()
+        first += _BLOCKS_AHEAD
 
 
 class _Part(NamedTuple):
@@ -150,42 +154,87 @@ def _objects(boxes: Array, height: int, width: int, whole: bool) -> list[_Part]:
     return [_Part(*each) for each in found]
 
 
-def _sampled(
-    ctx: KernelContext,
-    image_size: Array,
-    boxes: Array,
-    covered: float,
-    aspects: list[float],
-    areas: list[float],
-    attempts: int,
-    whole: bool,
-    seeds: tuple[int, int],
-) -> tuple[Array, Array, Array]:
-    if image_size.shape != (3,):
-        raise errors.invalid_argument(
-            f"image_size must be 1-D, of height, width and channels: {text(image_size.shape)}"
-        )
-    _check_ranges(aspects, areas, attempts)
-    height, width = (int(each) for each in image_size[:2])
-    if height <= 0 or width <= 0:
-        raise errors.invalid_argument(f"image height and width must be positive: {height}, {width}")
-    if not 0 <= covered <= 1:
-        raise errors.invalid_argument(f"Min object covered must be in [0.0, 1.0], got: {covered}")
-    objects = _objects(boxes, height, width, whole)
-    numbers = Numbers(stream_of(ctx, *seeds), attempts)
-    low, high = F(aspects[0]), F(aspects[1])
-    part = _Part(0, 0, height, width)
-    for _ in range(attempts):
-        aspect = numbers.share() * (high - low) + low
-        found = _random_part(height, width, (areas[0], areas[1]), aspect, numbers)
-        if found is not None and _covers(found, objects, covered):
-            part = found
-            break
-    kind = image_size.dtype
-    begin = np.array([part.top, part.left, 0]).astype(kind)
-    size = np.array([part.bottom - part.top, part.right - part.left, -1]).astype(kind)
-    edges = np.array(part, F) / np.array([height, width, height, width], F)
-    return begin, size, edges.reshape(1, 1, 4)
+class _Wanted(NamedTuple):
+    """What a node's attrs say of the parts it draws."""
+
+    aspects: list[float]
+    areas: list[float]
+    attempts: int
+    whole: bool
+
+    def checked(self) -> _Wanted:
+        """Itself.  Raises InvalidArgument."""
+        _check_ranges(self.aspects, self.areas, self.attempts)
+        return self
+
+    def sampled(
+        self, image_size: Array, boxes: Array, covered: float, numbers: Callable[[], Numbers]
+    ) -> tuple[Array, Array, Array]:
+        """Of one image.  numbers: asked for once all is as it should be.  Raises InvalidArgument."""
+        if image_size.shape != (3,):
+            raise errors.invalid_argument(
+                f"image_size must be 1-D, of height, width and channels: {text(image_size.shape)}"
+            )
+        height, width = (int(each) for each in image_size[:2])
+        if height <= 0 or width <= 0:
+            raise errors.invalid_argument(
+                f"image height and width must be positive: {height}, {width}"
+            )
+        if not 0 <= covered <= 1:
+            raise errors.invalid_argument(
+                f"Min object covered must be in [0.0, 1.0], got: {covered}"
+            )
+        objects = _objects(boxes, height, width, self.whole)
+        part = self._part(height, width, objects, covered, numbers())
+        kind = image_size.dtype
+        begin = np.array([part.top, part.left, 0]).astype(kind)
+        size = np.array([part.bottom - part.top, part.right - part.left, -1]).astype(kind)
+        edges = np.array(part, F) / np.array([height, width, height, width], F)
+        return begin, size, edges.reshape(1, 1, 4)
+
+    def _part(
+        self, height: int, width: int, objects: list[_Part], covered: float, numbers: Numbers
+    ) -> _Part:
+        low, high = F(self.aspects[0]), F(self.aspects[1])
+        areas = self.areas[0], self.areas[1]
+        for _ in range(self.attempts):
+            aspect = numbers.share() * (high - low) + low
+            found = _random_part(height, width, areas, aspect, numbers)
+            if found is not None and _covers(found, objects, covered):
+                return found
+        return _Part(0, 0, height, width)
+
+
+def _wanted(attrs: Mapping[str, Any]) -> _Wanted:
+    return _Wanted(
+        attrs["aspect_ratio_range"],
+        attrs["area_range"],
+        attrs["max_attempts"],
+        attrs["use_image_if_no_bounding_boxes"],
+    )
+
+
+def sampled_rows(op: Operation, rows: Sequence[bool]) -> Callable[..., list[Array]]:
+    """(stream, count, *inputs) -> what the op draws of its stream for `count` elements: see ops.random.drawn_rows."""
+    wanted, blocks = _wanted(op.attrs), op.attrs["max_attempts"]
+
+    def parts(stream: Stream, count: int, *inputs: Array) -> list[Array]:
+        given = [
+            each if varies else np.broadcast_to(each, (count, *each.shape))
+            for each, varies in zip(inputs, rows, strict=True)
+        ]
+        wanted.checked()
+        starts = stream.reserve(count * blocks) + np.arange(count) * blocks
+        some = (starts[:, None] + np.arange(_BLOCKS_FIRST)).astype(np.uint64)
+        first = stream.words_at(some.reshape(-1)).reshape(count, -1).tolist()
+        found = []
+        for at, (size, boxes) in enumerate(zip(*given[:2], strict=True)):
+            words = chain(first[at], _words(stream, int(starts[at]) + _BLOCKS_FIRST))
+            covered = _covered(given[2][at]) if len(given) > 2 else op.attrs["min_object_covered"]
+            found.append(wanted.sampled(size, boxes, covered, partial(Numbers, words)))
+        return [np.stack(column) for column in zip(*found, strict=True)]
+
+    return parts
 
 
 def _check_ranges(aspects: list[float], areas: list[float], attempts: int) -> None:
@@ -239,17 +288,29 @@ def sample_distorted_bounding_box_v1(
     seed2: int,
 ) -> Any:
     """As SampleDistortedBoundingBoxV2.  Raises InvalidArgument."""
-    return _sampled(
-        ctx,
+    wanted = _Wanted(
+        aspect_ratio_range, area_range, max_attempts, use_image_if_no_bounding_boxes
+    ).checked()
+    return wanted.sampled(
         image_size,
         bounding_boxes,
         min_object_covered,
-        aspect_ratio_range,
-        area_range,
-        max_attempts,
-        use_image_if_no_bounding_boxes,
-        (seed, seed2),
+        lambda: _numbers_of(ctx, max_attempts, seed, seed2),
     )
+
+
+def _numbers_of(ctx: KernelContext, blocks: int, seed: int, seed2: int) -> Numbers:
+    stream = stream_of(ctx, seed, seed2)
+    return Numbers(_words(stream, stream.reserve(blocks)))
+
+
+def _covered(share: Array) -> float:
+    """Raises InvalidArgument."""
+    if share.ndim:
+        raise errors.invalid_argument(
+            f"min_object_covered must be 0-D, got shape {text(share.shape)}"
+        )
+    return float(share)
 
 
 @op(
@@ -279,20 +340,15 @@ def sample_distorted_bounding_box_v2(
     begin [3], size [3]: as `tf.slice` takes them; bboxes float32 [1, 1, 4]: as boxes are drawn.  All of the image if
     no attempt gives one.  Raises InvalidArgument.
     """
-    if min_object_covered.ndim:
-        raise errors.invalid_argument(
-            f"min_object_covered must be 0-D, got shape {text(min_object_covered.shape)}"
-        )
-    return _sampled(
-        ctx,
+    covered = _covered(min_object_covered)
+    wanted = _Wanted(
+        aspect_ratio_range, area_range, max_attempts, use_image_if_no_bounding_boxes
+    ).checked()
+    return wanted.sampled(
         image_size,
         bounding_boxes,
-        float(min_object_covered),
-        aspect_ratio_range,
-        area_range,
-        max_attempts,
-        use_image_if_no_bounding_boxes,
-        (seed, seed2),
+        covered,
+        lambda: _numbers_of(ctx, max_attempts, seed, seed2),
     )
 
 

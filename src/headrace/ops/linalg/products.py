@@ -16,7 +16,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import NEVER_FAILS, SHARES
+from headrace.base.traits import NEVER_FAILS, SHARES, TOGETHER
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -123,7 +123,7 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
     f"T: {{{FLOATS}, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}}; "
     "grad_a: bool = false; grad_b: bool = false",
     shape=product_shape,
-    traits={NEVER_FAILS, SHARES},
+    traits={NEVER_FAILS, SHARES, TOGETHER},
 )
 def matmul_op(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     """The product of two matrices, each transposed (not conjugated) first if asked for.

@@ -20,10 +20,15 @@ import numpy as np
 
 from headrace.base.traits import ELEMENTWISE
 from headrace.graph.graph import Operation
+from headrace.ops._kernels.blocks import LARGE
 from headrace.ops._kernels.pictures import decode_rows
+from headrace.ops._kernels.product_parts import LARGE as LARGE_PRODUCT
 from headrace.ops.array.slicing import strided_slice_rows
+from headrace.ops.image.colors import adjust_rows
 from headrace.ops.io.csv import decode_csv_rows
 from headrace.ops.io.examples import parse_example_rows
+from headrace.run.exec import blas
+from headrace.run.queues.column_work import OneByOne
 
 Array = np.ndarray[Any, Any]
 Batched = Callable[..., Any]
@@ -128,7 +133,7 @@ def _transposed(node: Node) -> Batched | None:
     if rank != len(order) or sorted(order) != list(range(rank)):
         return None
     places = (0, *[axis + 1 for axis in order])
-    return lambda values, _: values.transpose(places)
+    return lambda values, _: np.ascontiguousarray(values.transpose(places))
 
 
 def _sliced(node: Node) -> Batched | None:
@@ -148,7 +153,7 @@ def _sliced(node: Node) -> Batched | None:
             if not 0 <= start <= stop <= whole:
                 raise IndexError
             index.append(slice(start, stop))
-        return values[tuple(index)]
+        return np.ascontiguousarray(values[tuple(index)])
 
     return cut
 
@@ -186,6 +191,26 @@ def _reduced(node: Node) -> Batched | None:
     """Along axes that are known, where no rounding depends on the order."""
     axes = _moved(node)
     return None if axes is None else lambda values, _: node.kernel(values, axes)
+
+
+def _summed(node: Node) -> Batched | None:
+    """Sums and means of all that an element has, which is summed as it lies; of integers, along any axes."""
+    if node.op.inputs[0].dtype.is_integer:
+        return _reduced(node)
+    axes, rank = _moved(node), node.ranks[0]
+    if axes is None or not rank or sorted(axes.reshape(-1)) != list(range(1, rank + 1)):
+        return None
+    kernel, kept = node.kernel, (1,) * rank if node.op.attrs["keep_dims"] else ()
+    all_of_it = np.ones(1, axes.dtype)
+
+    def of_each(values: Array, _: Any) -> Array:
+        size = values[:1].size
+        if not 0 < size < LARGE or not values.flags.c_contiguous:
+            raise NotImplementedError
+        made: Array = kernel(values.reshape(len(values), size), all_of_it)
+        return made.reshape(len(values), *kept)
+
+    return of_each
 
 
 def _moved(node: Node) -> Array | None:
@@ -293,6 +318,44 @@ def _resized(node: Node) -> Batched | None:
     return resize
 
 
+def _adjusted(node: Node) -> Batched | None:
+    """Pictures, by a number of their own or one for all."""
+    rank, of_number = node.ranks
+    if not node.rows[0] or rank is None or rank < 3 or of_number != 0:
+        return None
+    return adjust_rows(node.op)
+
+
+def _bordered(node: Node) -> Batched | None:
+    """Padded and tiled as is known."""
+    table, rank = node.known[1], node.ranks[0]
+    if not _first_only(node) or table is None or rank is None or len(table) != rank:
+        return None
+    nothing = np.zeros((1, 2), table.dtype) if table.ndim == 2 else np.ones(1, table.dtype)
+    whole, kernel = np.concatenate([nothing, table]), node.kernel
+    return lambda values, _, *more: kernel(values, whole, *more)
+
+
+def _multiplied(node: Node) -> Batched | None:
+    """Matrices one by one, as BLAS may sum up otherwise what is made of several; large ones in steps of their own."""
+    if tuple(node.ranks) != (2, 2):
+        return None
+    kernel, (a_varies, b_varies) = node.kernel, node.rows
+    columns = -2 if node.op.attrs["transpose_b"] else -1
+
+    def multiply(a: Array, b: Array) -> Array:
+        count = len(a) if a_varies else len(b)
+        if a.shape[-2] * a.shape[-1] * b.shape[columns] >= LARGE_PRODUCT:
+            raise OneByOne
+        with blas.threads(1):
+            made = [
+                kernel(a[at] if a_varies else a, b[at] if b_varies else b) for at in range(count)
+            ]
+        return np.stack(made)
+
+    return multiply
+
+
 def _element_by_element(op: Operation) -> bool:
     """Whether an output's element is made of the elements at its place alone."""
     spec = op.spec
@@ -303,6 +366,9 @@ def _element_by_element(op: Operation) -> bool:
 
 
 _RULES: dict[str, Rule] = {
+    "AdjustContrastv2": _adjusted,
+    "AdjustHue": _adjusted,
+    "AdjustSaturation": _adjusted,
     "Cast": _cast,
     "ClipByValue": _clipped,
     "ConcatV2": _concatenated,
@@ -310,6 +376,7 @@ _RULES: dict[str, Rule] = {
     "DecodeJpeg": _pictures,
     "DecodePng": _pictures,
     "ExpandDims": _expanded,
+    "MatMul": _multiplied,
     "OneHot": _hot,
     "Pack": _packed,
     "ParseExampleV2": _example,
@@ -333,7 +400,13 @@ _RULES |= dict.fromkeys(
     "ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor".split(), _resized
 )
 _RULES |= dict.fromkeys("All Any Max Min".split(), _reduced)
+_RULES |= dict.fromkeys("Mean Sum".split(), _summed)
+_RULES |= dict.fromkeys("MirrorPad Pad PadV2 Tile".split(), _bordered)
 _RULES |= dict.fromkeys("Add Equal FloorDiv FloorMod NotEqual Pow".split(), _aligned)
+
+
+ALWAYS_TOGETHER = frozenset({"MatMul"})
+"""Ops whose kernel is not called for one element after the other: what it makes may depend on the step it is in."""
 
 
 def batched(node: Node) -> Batched | None:

@@ -243,6 +243,10 @@ class Groups:
         """Whether an element of late has not taken long; the first ones may have imported what they need."""
         return self._slow < self.VAIN
 
+    def some_of(self, most: int) -> int:
+        """How many of `most` elements to take first: a few large groups and a small one take longer than equal ones."""
+        return -(-most // -(-most // self.size))
+
     def many(self, chunk: Chunk) -> Chunk | None:
         """See `Function.many`."""
         began_s = time.thread_time()
@@ -414,7 +418,7 @@ class PerElement(Stage):
         if self._failure is not None:
             most = 1
         if self._groups.on:
-            most = min(most, self._groups.size)
+            most = self._groups.some_of(most)
         rest = self._rest
         if rest is None:
             rest = self.inputs[0].pull(most if self.steady and not self._function.waits else 1)

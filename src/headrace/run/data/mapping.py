@@ -278,7 +278,7 @@ class ParallelMap(Stage):
         The calls of what was taken are under way then.
         """
         groups = self._groups
-        chunk = None if self._under_way or self._again else self._several(min(most, groups.size))
+        chunk = None if self._under_way or self._again else self._several(groups.some_of(most))
         if chunk is None:
             return None
         elements = [chunk.element(at) for at in range(chunk.count)]

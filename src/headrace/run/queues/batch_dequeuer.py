@@ -1,9 +1,9 @@
 """Batch dequeuer: many steps that read a record, compute on it and enqueue it, run as one.
 
-Nobody can tell it from the steps one after the other: the records are those that the reader has in memory, they are
-computed together, and then as many go into the queue as find room without waiting, in one moment in which the reader
-counts them as read.  The others stay with the reader as if nobody had looked.  Where a step would wait, touch a file
-or fail, nothing is done: the caller then runs that step by itself.
+Nobody can tell it from the steps one after the other: the records are those that the reader has in memory, or reads
+next from the file that is open; they are computed together, and then as many go into the queue as find room without
+waiting, in one moment in which the reader counts them as read.  The others stay with the reader as if nobody had
+looked.  Where a step would wait, open a file or fail, nothing is done: the caller then runs that step by itself.
 
 Registers are those of run.exec.program, but that what varies from record to record is a *column*: an array with a
 record along axis 0, or a list with one value for each.
@@ -38,9 +38,10 @@ _MOST: Final = 128
 """Records at a time: enough that what is done once for all of them costs nothing, and done within a moment."""
 _SOME: Final = 8
 """The same of work that takes long, before it is known how long."""
-_MOMENT_S: Final = 5e-3
+_MOMENT_S: Final = 1e-2
 _LONG_S: Final = 1e-3
-"""Of a record that takes longer than that, threads of queue runners that work side by side make no less."""
+"""Of a record that takes longer than that (of its thread's time: what others take has nothing to do with it) threads of
+queue runners that work side by side make no less."""
 _ONE_BY_ONE, _MOST_ONE_BY_ONE = 64, 4096
 """Steps that are left to the caller then, twice as many each time."""
 
@@ -122,7 +123,7 @@ class BatchDequeuer:
         told: list[Pending[Any]],
     ) -> int:
         """Compute on records and enqueue; how many went in.  What is to be announced goes to `told`."""
-        count, began, taken = len(records), time.monotonic(), 0
+        count, began, taken = len(records), time.thread_time(), 0
         try:
             batch = self._computed(registers, reader, records)
             if batch is None:
@@ -140,7 +141,7 @@ class BatchDequeuer:
             if taken < 0:
                 self._careful, taken = count, 0
             elif self._long:
-                self._took((time.monotonic() - began) / count)
+                self._took((time.thread_time() - began) / count)
             return taken
         finally:
             if taken < count:

@@ -110,8 +110,10 @@ class Work:
 class Draw:
     """A node that draws numbers at random, other ones for each element.
 
-    stream: gives the node's.  draw(stream, count, *inputs) gives the output column.  taken: the register of what says
-    which numbers of a stream with seeds these are: elements that go nowhere give theirs back.
+    stream: gives the node's.  draw(stream, count, *inputs) gives the output column, or all of several.  taken: the
+    register of what says which numbers of a stream with seeds these are: elements that go nowhere give theirs back.
+    branches: registers of the places of the elements that take the branch that the node is in, among those that take
+    the one around it, from the outermost on.
     """
 
     stream: Callable[[], Stream]
@@ -119,27 +121,34 @@ class Draw:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     taken: int
+    branches: tuple[int, ...] = ()
 
     def run(self, registers: Registers, count: int) -> None:
         """Raises whatever `draw` does, and OneByOne if somebody else draws meanwhile."""
         values = [registers[register] for register in self.inputs]
         made = [stacked(each) if isinstance(each, list) else each for each in values]
-        (output,) = self.outputs
         stream = self.stream()
         if not stream.seeded:
-            registers[output] = self.draw(stream, count, *made)
+            self._put(registers, self.draw(stream, count, *made))
             return
         before = stream.position
         ahead = stream.ahead(before)
-        registers[output] = self.draw(ahead, count, *made)
+        self._put(registers, self.draw(ahead, count, *made))
         if not stream.move(before, ahead.position):
             raise OneByOne
         registers[self.taken] = before, ahead.position, count
+
+    def _put(self, registers: Registers, drawn: Any) -> None:
+        columns = (drawn,) if len(self.outputs) == 1 else drawn
+        for output, column in zip(self.outputs, columns, strict=True):
+            registers[output] = column
 
     def give_back(self, registers: Registers, used: int) -> None:
         """The numbers of all elements but the first `used` are those that come next, unless others have drawn since."""
         if registers[self.taken] is not None:
             before, after, count = registers[self.taken]
+            for places in self.branches:
+                used = int(np.searchsorted(registers[places], used))
             self.stream().move(after, before + (after - before) // count * used)
             registers[self.taken] = None
 

@@ -19,6 +19,8 @@ from headrace.run.readers.files import ANYWHERE, Files, file_error, pieces
 from headrace.run.readers.reader import Reader, Record
 
 BLOCK_BYTES: Final = 1 << 17
+_RECORDS: Final = 64  # of a block, so that many are computed together (`offer`), as long as
+_LONGEST: Final = 8  # so many times `BLOCK_BYTES` hold them
 _REMEMBERED_BYTES: Final = 1 << 18
 
 
@@ -31,6 +33,7 @@ class FileReader(Reader):
         self._prefix = b""
         self._block: Sequence[bytes] = ()
         self._at = 0  # of the block
+        self._failure: Exception | None = None  # of who looked ahead; the next read's
 
     # -- what a kind of reader does, with the lock held ---------------------------------------
 
@@ -55,6 +58,9 @@ class FileReader(Reader):
         """The next of the block, or the first of the next one."""
         at = self._at
         if at >= len(self._block):
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure
             self._block, self._at = self.fill(), 0
             if not self._block:
                 return None
@@ -63,7 +69,14 @@ class FileReader(Reader):
         return self.key(at), self._block[at]
 
     def ahead(self, most: int) -> Sequence[bytes]:
-        """What is left of the block."""
+        """What is left of the block, or else the next one."""
+        if self._at >= len(self._block) and self._failure is None:
+            try:
+                self._block, self._at = self.fill(), 0
+            except errors.OpError as error:
+                self._failure = errors.detached(error)
+            except OSError as error:
+                self._failure = error.with_traceback(None)
         return self._block[self._at : self._at + most]
 
     def keys_ahead(self, count: int) -> list[bytes]:
@@ -76,7 +89,7 @@ class FileReader(Reader):
 
     def end(self) -> None:
         """Close the file and forget what was not read of it."""
-        self._block, self._at = (), 0
+        self._block, self._at, self._failure = (), 0, None
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -238,7 +251,8 @@ class FixedLengthRecordReader(FileReader):
         left = self._limit - self._offset - size
         if left < 0:
             return ()
-        count = min(left // hop, max(0, BLOCK_BYTES - size) // hop) + 1
+        block = max(BLOCK_BYTES, min(_RECORDS * hop, _LONGEST * BLOCK_BYTES))
+        count = min(left // hop, max(0, block - size) // hop) + 1
         self._file.seek(self._offset)
         piece = self._file.read((count - 1) * hop + size)
         self._offset += count * hop

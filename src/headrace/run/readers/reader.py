@@ -107,7 +107,7 @@ class Reader(Resource):
         return None
 
     def ahead(self, most: int) -> Sequence[bytes]:
-        """The values of the next records, as far as they are in memory already."""
+        """The values of the next records, as far as they are in memory, or at hand in the file that is open."""
         return ()
 
     def keys_ahead(self, count: int) -> list[bytes]:
