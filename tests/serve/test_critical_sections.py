@@ -42,8 +42,10 @@ def sections() -> tuple[Any, Any, Any, Any]:
 
 
 def test_one_step_at_a_time_holds_it_and_a_late_one_learns_who_does(
-    cluster: Cluster, blocked: Blocked, background: Start
+    cluster: Cluster, blocked: Blocked, background: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("call_patience_s", "step_patience_s"):  # a busy task says it late
+        monkeypatch.setattr(LIMITS, name, WITHIN_MS / 1000)
     taking, adding, fill, size = sections()
     with tf.Session(cluster.target("worker:0")) as one, tf.Session(cluster.target("ps:0")) as two:
         held = background(lambda: one.run(taking))

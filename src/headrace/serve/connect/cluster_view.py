@@ -64,6 +64,7 @@ class ClusterView:
         self.worker: Callable[[str], Peer] = peers.get
         """The worker service of a task."""
         self.own_worker = peers.own_worker
+        self.pool = peers.pool
         self._renames = renames
         self.scope = scope
         self.tasks = [task for task in peers.tasks if task == own_task or _seen(task, filters)]

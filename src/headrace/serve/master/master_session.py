@@ -91,6 +91,7 @@ class MasterSession:
             own_task,
             self._after_steps,
             lambda: self._callables.own_plans,
+            self._apart,
             starts,
         )
         self._lock = threading.Lock()
@@ -218,6 +219,29 @@ class MasterSession:
                 self._afterwards.append((steps, do))
         if not steps:
             do()
+
+    def _apart(self, do: Callable[[Scope], object]) -> None:
+        """Have `do` called by a thread of the server, as a step that only the end of the session ends.
+
+        Raises RuntimeError: there is no thread to be had; Aborted if closed.
+        """
+        scope = Scope(parent=self.cluster.scope)
+        with self._lock:
+            self._check_open()
+            self._steps[scope] = scope
+
+        def work() -> None:
+            try:
+                do(scope)
+            finally:
+                scope.close()
+                self.unbook(scope)
+
+        try:
+            self.cluster.pool.submit(work)
+        except RuntimeError:
+            self.unbook(scope)
+            raise
 
     def run(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
         """Run one step, or a piece of a partial one.

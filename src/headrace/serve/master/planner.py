@@ -9,36 +9,37 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
-from headrace.base.traits import CONTROL_FLOW, NEVER_FAILS
+from headrace.base.traits import CONTROL_FLOW
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer, graph_def
-from headrace.graph.tensor import Tensor
 from headrace.plan.connect import check_names, connected, connections
 from headrace.plan.partition import Partition, partition
 from headrace.plan.place import Groups, fed_where_used, keep, place
 from headrace.plan.progress import Progress
-from headrace.plan.prune import Pruned
 from headrace.plan.relay import Stages, relay
 from headrace.plan.structure import all_alive
-from headrace.plan.wanted import Wanted, wanted
-from headrace.run.exec.keys import source_task, target_task, task_of
-from headrace.run.pending import Pending, WaitInfo
+from headrace.plan.wanted import Wanted
+from headrace.run.exec.keys import source_task, target_task
+from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView
 from headrace.serve.connect.retries import call_with_retries
 from headrace.serve.master.incarnations import Incarnations, restarted
 from headrace.serve.master.lru import LruTable
+from headrace.serve.master.outlasting import Draft, Making, at_least
 from headrace.serve.master.plans import PartitionHandle, Plan, Signature, tensor_name
+from headrace.serve.master.signatures import tensor_of, wanted_of, without_meeting_points
 from headrace.serve.master.worker_sessions import WorkerSessions
 from headrace.serve.observe.placement_log import MASTER, log_placement
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.encoding import serialized
-from headrace.serve.rpc.gather import Gather
+from headrace.serve.rpc.gather import Begun, Gather
 from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.status import again, to_detail
 from headrace.serve.rpc.waiting import follow
@@ -55,13 +56,15 @@ class Planner:
         own_task: str,
         after_steps: Callable[[Callable[[], object]], None],
         other_plans: Callable[[], Iterable[Plan]],
+        apart: Callable[[Callable[[Scope], object]], None],
         known: Mapping[str, int],
     ) -> None:
         """own_task: the master's, in this cluster.  known: see `Incarnations`.
 
         after_steps(do): calls do() when the steps that are under way now have ended.  other_plans(): those that are
-        kept elsewhere.
+        kept elsewhere.  apart(do): has do(scope) called by another thread, which counts as a step; raises RuntimeError.
         """
+        self._apart = apart
         self._after_steps = after_steps
         self._other_plans = other_plans
         self.graph_version = 0
@@ -74,7 +77,7 @@ class Planner:
         self._lock = threading.Lock()
         self._plans: LruTable[Signature, Plan] = LruTable(LIMITS.most_plans)
         self._kept_for_client: set[Plan] = set()
-        self._planning: dict[Signature, Pending[None]] = {}
+        self._planning: dict[Signature, Making] = {}
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._closed: errors.OpError | None = None
         self._workers = WorkerSessions(handle, config, cluster)
@@ -122,8 +125,8 @@ class Planner:
         """Of a partial run.  Raises NotFound, InvalidArgument."""
         with self._lock:
             return Progress(
-                [_tensor(self._graph, tensor_name(name)) for name in request.feed],
-                [_tensor(self._graph, tensor_name(name)) for name in request.fetch],
+                [tensor_of(self._graph, tensor_name(name)) for name in request.feed],
+                [tensor_of(self._graph, tensor_name(name)) for name in request.fetch],
                 bool(request.target),
             )
 
@@ -162,15 +165,57 @@ class Planner:
                     return plan
                 made = self._planning.get(signature)
                 if made is None:
-                    mine = self._planning[signature] = Pending(WaitInfo("plan", self._handle))
-            if made is None:
+                    mine = self._planning[signature] = Making(self._handle)
+            if made is not None:
+                follow(made.over).wait(scope)
+            elif scope.deadline is not None:
+                self._make_for_all(signature, mine, scope)
+            else:
                 try:
                     return self._make_plan(signature, scope, pinned)
                 finally:
-                    with self._lock:
-                        del self._planning[signature]
-                    mine.resolve(None)
-            follow(made).wait(scope)
+                    self._planned(signature, mine)
+
+    def _make_for_all(self, signature: Signature, mine: Making, scope: Scope) -> None:
+        """Make a plan that is found by this step, or by a later one: see serve.master.outlasting.  Raises as `plan`."""
+        handed = False
+        try:
+            draft = self._draft(self._graph, signature, scope)
+
+            def work(apart: Scope) -> None:
+                error: BaseException | None = None
+                try:
+                    plan = self._of_draft(draft, signature[-1], apart, mine.asked)
+                    if plan is not None:
+                        self._keep(signature, plan, False)
+                except errors.OpError as failed:
+                    error = errors.detached(failed)
+                except BaseException as failed:
+                    error = failed.with_traceback(None)
+                self._planned(signature, mine, error)
+
+            try:
+                self._apart(work)
+            except RuntimeError as error:
+                raise errors.resource_exhausted(f"no thread to register a step: {error}") from error
+            handed = True
+        finally:
+            if not handed:
+                self._planned(signature, mine)
+        failed = follow(mine.over).wait(scope)
+        if isinstance(failed, (errors.AbortedError, errors.UnavailableError)):
+            if not self._may_be_made_anew(draft.starts, draft.version, failed, scope):
+                raise errors.copied(failed)
+        elif failed is not None:
+            raise errors.copied(failed) if isinstance(failed, errors.OpError) else failed
+
+    def _planned(
+        self, signature: Signature, making: Making, error: BaseException | None = None
+    ) -> None:
+        """A plan is there, or was not to be had; those who wait look again."""
+        with self._lock:
+            del self._planning[signature]
+        making.over.resolve(error)
 
     def keep_for_client(self, plan: Plan) -> bool:
         """Keep it as long as the session and its tasks last, whose client is going to ask for its parts by itself: of
@@ -192,7 +237,10 @@ class Planner:
             plan.pins -= 1
 
     def _make_plan(self, signature: Signature, scope: Scope, pinned: bool) -> Plan:
-        plan = self.new_plan(self._graph, signature, scope)
+        return self._keep(signature, self.new_plan(self._graph, signature, scope), pinned)
+
+    def _keep(self, signature: Signature, plan: Plan, pinned: bool) -> Plan:
+        """Have it found from now on.  Raises why the session is closed."""
         fallen: list[Plan] | None = None
         with self._lock:
             if self._closed is None:
@@ -222,34 +270,53 @@ class Planner:
         Its tasks take it in the very starts that the session uses from then on, however often they are restarted.
         """
         while True:
-            version = self._starts.version
-            found, devices = self._placed_nodes(graph, signature, scope)
-            pruned, feeds, fetches = found.pruned, found.feeds, found.fetches
-            incarnations, starts = self._cluster.incarnations(devices.values(), scope)
-            self._tell(self._starts.earlier(starts), scope)
-            if not signature[-1]:
-                pruned = _without_meeting_points(pruned, devices)
-            parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
-            has_control_flow = any(CONTROL_FLOW in op.traits for op in pruned.ops)
-            alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
+            draft = self._draft(graph, signature, scope)
             try:
-                plan = self._registered(
-                    parts, has_control_flow, alive, signature[-1], starts, scope
-                )
+                plan = self._of_draft(draft, signature[-1], scope)
             except (errors.AbortedError, errors.UnavailableError) as error:
-                if not self._may_be_made_anew(starts, version, error, scope):
+                if not self._may_be_made_anew(draft.starts, draft.version, error, scope):
                     raise
             else:
-                if self._starts.use(starts, version):
+                if plan is not None:
                     return plan
-                self.deregister(plan.parts)
+
+    def _draft(self, graph: Graph, signature: Signature, scope: Scope) -> Draft:
+        """What a plan is made of.  Raises Restarted."""
+        version, since = self._starts.version, time.monotonic()
+        found, devices = self._placed_nodes(graph, signature, since, scope)
+        asking = at_least(scope, since, self._cluster.scope)
+        incarnations, starts = self._cluster.incarnations(devices.values(), asking)
+        self._tell(self._starts.earlier(starts), scope)
+        return Draft(version, found, devices, incarnations, starts)
+
+    def _of_draft(
+        self,
+        draft: Draft,
+        exact: bool,
+        scope: Scope,
+        asked: dict[str, Begun | Pending[Any]] | None = None,
+    ) -> Plan | None:
+        """The plan, whose tasks know it then; None if a restart was told meanwhile.  asked: see `Making`."""
+        pruned, feeds, fetches = draft.found.pruned, draft.found.feeds, draft.found.fetches
+        if not exact:
+            pruned = without_meeting_points(pruned, draft.devices)
+        parts = partition(pruned, feeds, fetches, draft.devices, draft.incarnations.__getitem__)
+        has_control_flow = any(CONTROL_FLOW in op.traits for op in pruned.ops)
+        alive = len(parts) == 1 or all_alive(pruned, feeds, draft.devices)
+        how = has_control_flow, alive, exact
+        plan = self._registered(parts, how, draft.starts, scope, {} if asked is None else asked)
+        if self._starts.use(draft.starts, draft.version):
+            return plan
+        self.deregister(plan.parts)
+        return None
 
     def _placed_nodes(
-        self, graph: Graph, signature: Signature, scope: Scope
+        self, graph: Graph, signature: Signature, since: float, scope: Scope
     ) -> tuple[Wanted, Mapping[Operation, str]]:
-        """What a signature runs, and the devices of all."""
+        """What a signature runs, and the devices of all.  since: when that was begun."""
+        owner = self._cluster.scope
         with self._lock:  # the graph must not grow meanwhile
-            found = _wanted(graph, signature)
+            found = wanted_of(graph, signature)
             pruned, everything = found.pruned, found.everything
             groups = self._groups if graph is self._graph else Groups(self._groups.kept)
             groups.add(graph.operations_since(groups.count))
@@ -260,7 +327,7 @@ class Planner:
             asked = [
                 kept.get(op.name, op.device) for each in leaders for op in groups.members(each)
             ]
-        available = self._cluster.devices_for(asked, scope)
+        available = self._cluster.devices_for(asked, at_least(scope, since, owner))
         own_first = self._config.experimental.headrace_place_on_own_task
         placing = functools.partial(
             place,
@@ -272,7 +339,8 @@ class Planner:
         )
         with self._lock:
             devices: Mapping[Operation, str] = placing(available)
-        with_gpus = self._cluster.with_gpus(available, devices.values(), scope)
+        asking = at_least(scope, since, owner)
+        with_gpus = self._cluster.with_gpus(available, devices.values(), asking)
         with self._lock:
             if with_gpus is not None:
                 devices = placing(with_gpus)
@@ -287,13 +355,13 @@ class Planner:
     def _registered(
         self,
         parts: Sequence[Partition],
-        has_control_flow: bool,
-        alive: bool,
-        exact: bool,
+        how: tuple[bool, bool, bool],
         starts: Mapping[str, int],
         scope: Scope,
+        asked: dict[str, Begun | Pending[Any]],
     ) -> Plan:
-        """The plan of these partitions, which their tasks have then.  See `_register`."""
+        """The plan of these partitions, which their tasks have then.  See `_register`, and `Making` for `asked`."""
+        has_control_flow, alive, exact = how
         created = self._workers.create([part.task for part in parts], scope)
         tasks = {part.task for part in parts}
         pushing = tasks == self._cluster.pushing(tasks)
@@ -305,7 +373,7 @@ class Planner:
         linked = pushing and stages is None and len(tasks) > 1 and self._own_task in tasks
         used = {task: starts[task] for task in tasks if task in starts}
         registered = self._register(
-            parts, has_control_flow, alive, linked, exact, created, used, scope
+            parts, has_control_flow, alive, linked, exact, created, used, scope, asked
         )
         apart = stages is None and not any(part.sends or part.receives for part in parts)
         return Plan(registered, created, pushing, linked, stages, used, apart=apart)
@@ -388,6 +456,7 @@ class Planner:
         created: bool,
         starts: Mapping[str, int],
         scope: Scope,
+        asked: dict[str, Begun | Pending[Any]],
     ) -> list[PartitionHandle]:
         """Register every partition on its task; if one fails, none stays.
 
@@ -431,7 +500,8 @@ class Planner:
                 else:  # TensorFlow's
                     own.MergeFrom(same)
                 worker = self._cluster.worker(part.task)
-                gather.add(worker.begin(methods.REGISTER_GRAPH, own, scope))
+                asked[part.task] = worker.begin(methods.REGISTER_GRAPH, own, scope)
+                gather.add(asked[part.task])
             try:
                 return _as_registered(parts, gather.replies())
             except errors.OpError:
@@ -510,26 +580,6 @@ def _neighbours(part: Partition) -> tuple[set[str], set[str]]:
     return to - {part.task}, by - {part.task}
 
 
-def _without_meeting_points(pruned: Pruned, devices: Mapping[Operation, str]) -> Pruned:
-    """Without nodes that only wait for nodes on several tasks, and that nothing waits for: a step ends when all have.
-
-    An initializer of variables is one; else every task would have to tell its task that it has done its part.
-    """
-    awaited = {before for controls in pruned.controls.values() for before in controls}
-    meeting = {
-        op
-        for op in pruned.ops
-        if not (op.inputs or op.outputs)
-        and NEVER_FAILS in op.traits
-        and op not in awaited
-        and len({task_of(devices[each]) for each in (op, *pruned.controls[op])}) > 1
-    }
-    if not meeting:
-        return pruned
-    left = [op for op in pruned.ops if op not in meeting]
-    return Pruned(left, {op: pruned.controls[op] for op in left})
-
-
 def _raise_lost(tasks: Sequence[str], error: errors.OpError, scope: Scope) -> None:
     """An Aborted of tasks that were restarted, or are gone again, is not the one that tells so."""
     if tasks and isinstance(error, errors.AbortedError):
@@ -537,34 +587,3 @@ def _raise_lost(tasks: Sequence[str], error: errors.OpError, scope: Scope) -> No
         raise errors.unavailable(
             f"{', '.join(f'{task} was restarted' for task in tasks)} while a step of the session was under way"
         ) from error
-
-
-def _wanted(graph: Graph, signature: Signature) -> Wanted:
-    """What a signature runs.  Raises NotFound, InvalidArgument, Unimplemented."""
-    feed_names, fetch_names, target_names, exact = signature
-    feeds = [_tensor(graph, name) for name in feed_names]
-    fetches = [_tensor(graph, name) for name in fetch_names]
-    targets = [_operation(graph, name) for name in target_names]
-    return wanted(feeds, fetches, targets, exact=exact)
-
-
-def _tensor(graph: Graph, name: str) -> Tensor:
-    node, _, index = name.partition(":")
-    op = _operation(graph, node)
-    position = int(index or 0) if (index or "0").isdigit() else -1
-    if not 0 <= position < len(op.outputs):
-        raise errors.invalid_argument(
-            f"tensor {name!r} does not exist: node {node!r} ({op.type}) has {len(op.outputs)} outputs",
-            node=node,
-            op_type=op.type,
-        )
-    return op.outputs[position]
-
-
-def _operation(graph: Graph, name: str) -> Operation:
-    op = graph._ops.get(name)
-    if op is None:
-        raise errors.not_found(
-            f"the session's graph has no node {name!r}; was it extended?", node=name
-        )
-    return op

@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from headrace.base import errors
+from headrace.base.traits import NEVER_FAILS, STATEFUL
 from headrace.codec import protos as pb
+from headrace.graph.collections import GraphKeys
+from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.scopes import get_default_graph
 from headrace.library.variables.variable_lists import (
@@ -53,6 +56,8 @@ __all__ = [
 ]
 
 _USE_DEFAULT: Final = 0
+_SAME_STEPS: Final = 100
+"""In a row that leave the global step as it is, before that is said."""
 _BETWEEN_STARTS_S: Final = 1.0
 """Between two looks of a worker that starts late at the step of the others."""
 
@@ -107,6 +112,14 @@ def train_step(
 
     train_step_kwargs: tensors ``should_stop``, ``should_log`` and ``should_trace``, with ``logdir`` for traces.
     """
+    total_loss, _, enough = _one_step(sess, train_op, global_step, train_step_kwargs)
+    return total_loss, enough
+
+
+def _one_step(
+    sess: Any, train_op: Any, global_step: Any, train_step_kwargs: Mapping[str, Any]
+) -> tuple[Any, Any, bool]:
+    """As `train_step`; with the global step."""
     began = time.monotonic()
     options = metadata = None
     if "should_trace" in train_step_kwargs:
@@ -127,8 +140,8 @@ def train_step(
     if "should_log" in train_step_kwargs and sess.run(train_step_kwargs["should_log"]):
         logging.info("global step %d: loss = %.4f (%.3f sec/step)", step, total_loss, elapsed)
     if "should_stop" in train_step_kwargs:
-        return total_loss, bool(sess.run(train_step_kwargs["should_stop"]))
-    return total_loss, False
+        return total_loss, step, bool(sess.run(train_step_kwargs["should_stop"]))
+    return total_loss, step, False
 
 
 def train(
@@ -164,10 +177,13 @@ def train(
     The chief restores the latest checkpoint of logdir, or initializes variables and calls init_fn; it saves
     checkpoints and summaries there, at the end too.  A server that starts again is waited for.  sync_optimizer: the
     SyncReplicasOptimizer, or several.  Blocks.  Gives the loss of the last step.
-    Raises ValueError: what cannot be meant; what a step raises.
+    A global step that stays as it is while it is to become number_of_steps is told of in the log.
+    Raises ValueError: what cannot be meant, as a train_op that changes nothing and waits for nothing, in a training
+    that nobody else could end; what a step raises.
     """
     if train_op is None:
         raise ValueError("train_op cannot be None.")
+    plain = train_step_fn is train_step and train_step_kwargs == _USE_DEFAULT
     _check_logdir(logdir, summary_op, saver, trace_every_n_steps)
     _check_counts(sync_optimizer, startup_delay_steps, number_of_steps)
     graph = get_default_graph() if graph is None else graph
@@ -181,6 +197,9 @@ def train(
         if train_step_kwargs == _USE_DEFAULT:
             every = log_every_n_steps, trace_every_n_steps
             train_step_kwargs = _step_kwargs(global_step, number_of_steps, *every, logdir)
+        if plain and not (master or sync_optimizer or session_wrapper or init_fn):
+            _check_may_end(graph, train_op)
+    watched = _Watched(number_of_steps) if plain and number_of_steps else None
     starts |= together.starts | {"init_feed_dict": init_feed_dict, "init_fn": init_fn}
     summaries: dict[str, Any] = {
         "summary_writer": summary_writer,
@@ -194,7 +213,9 @@ def train(
     }
     return _run(
         Supervisor(is_chief=is_chief, **known, **starts, **saves, **summaries),
-        lambda sess: train_step_fn(sess, train_op, global_step, train_step_kwargs),
+        lambda sess: (watched.step if watched else train_step_fn)(
+            sess, train_op, global_step, train_step_kwargs
+        ),
         _Sessions(master, session_config, session_wrapper),
         together,
         min(startup_delay_steps, number_of_steps or startup_delay_steps),
@@ -231,6 +252,50 @@ def _check_counts(
         raise ValueError("startup_delay_steps must be zero when sync_optimizer is supplied.")
     if number_of_steps is not None and number_of_steps <= 0:
         raise ValueError("`number_of_steps` must be either None or a positive number.")
+
+
+def _check_may_end(graph: Any, train_op: Any) -> None:
+    """Raise ValueError if no step changes anything, waits for anything or fails, and there are no queue runners."""
+    if graph.get_collection(GraphKeys.QUEUE_RUNNERS):
+        return
+    seen = {getattr(train_op, "op", train_op)}
+    left = list(seen)
+    while left:
+        op = left.pop()
+        if not isinstance(op, Operation) or STATEFUL in op.traits or NEVER_FAILS not in op.traits:
+            return
+        before = {*op.control_inputs, *(tensor.op for tensor in op.inputs)} - seen
+        seen |= before
+        left += before
+    raise ValueError(
+        f"train_op {train_op.name!r} changes nothing: the global step would stay as it is, and the training "
+        "would never end; make it by create_train_op, or give a train_step_fn that says when it is enough"
+    )
+
+
+class _Watched:
+    """Steps that the training counts: it is said when the global step stays as it is."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        self._last: Any = None
+        self._same = 0
+        self._tell_at = _SAME_STEPS
+
+    def step(self, *args: Any) -> tuple[Any, bool]:
+        """As `train_step`."""
+        loss, step, enough = _one_step(*args)
+        self._same = self._same + 1 if step == self._last else 0
+        self._last = step
+        if self._same >= self._tell_at and not enough:
+            self._tell_at *= 2
+            logging.warning(
+                "%d steps have left the global step at %d; the training ends at %d: does train_op increment it?",
+                self._same,
+                step,
+                self._wanted,
+            )
+        return loss, enough
 
 
 class _Together(NamedTuple):
