@@ -83,6 +83,7 @@ REFUSED: list[tuple[Any, Any, Any, type[Exception], str]] = [
     (U8, [], 256, TypeError, "Type of feed value 256 with type <class 'int'> is not compatible"),
     (U8, [], -1, TypeError, "is not compatible with Tensor type <class 'numpy.uint8'>"),
     (I32, [], 2**31, TypeError, "is not compatible with Tensor type <class 'numpy.int32'>"),
+    (tf.bool, [], 300, TypeError, "300 with type <class 'int'> is not compatible with Tensor type"),
     (STRING, [], 3, TypeError, "element 3 is not a string"),
     (STRING, [2], ["a", None], TypeError, "element None is not a string"),
 ]

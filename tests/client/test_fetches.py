@@ -49,6 +49,7 @@ NESTS: dict[str, Callable[[Any, Any], Any]] = {
     "nothing": lambda a, b: [],
     "a dict": lambda a, b: {"a": a, "b": [b]},
     "an ordered dict": lambda a, b: collections.OrderedDict([("z", a), ("a", b)]),
+    "a dict with a default": lambda a, b: collections.defaultdict(list, {"a": a, "b": [b]}),
     "a named tuple": lambda a, b: Both(a, Both(b, a)),
     "attributes": lambda a, b: Attributes(a, {"x": b}),
     "somebody's list": lambda a, b: Row([a, b]),
@@ -68,6 +69,19 @@ def test_a_nest_comes_back_with_values_in_the_places_of_tensors(
         assert found == expected
         assert type(found) is type(expected) or not isinstance(found, (list, tuple, dict))
     assert session.run(nest("a:0", "b:0")) == expected
+    assert session.run(nest(b"a:0", b"b:0")) == expected
+
+
+@pytest.mark.parametrize("kind", [tf.qint8, tf.quint8, tf.qint16, tf.quint16, tf.qint32])
+def test_quantized_values_come_back_as_numbers(session: tf.Session, kind: tf.DType) -> None:
+    plain = np.dtype(kind.name.replace("q", "", 1))
+    x = tf.placeholder(kind)
+    y = tf.identity(x)
+    for given in (np.array([1, 2], plain), np.array(3, plain), [[4]]):
+        found = session.run(y, {x: given})
+        assert found.dtype == plain
+        assert found.tolist() == np.asarray(given).tolist()
+    assert session.run({"y": [y]}, {x: session.run(y, {x: [5]})})["y"][0].tolist() == [5]
 
 
 def test_operations_give_none_and_run_once_each(session: tf.Session) -> None:

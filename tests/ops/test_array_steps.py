@@ -100,7 +100,7 @@ def test_print_shows_tensors_inside_structures(
     session.run(tf.print("x:", {"b": [x], "a": tf.constant("t")}, sparse, output_stream=sys.stdout))
     assert capsys.readouterr().out == (
         "x: {'a': \"t\", 'b': [[0 1 2 ... 6 7 8]]} "
-        'SparseTensor(indices=[[0 1]], values=["v"], shape=[2 2])\n'
+        "'SparseTensor(indices=[[0 1]], values=[\"v\"], shape=[2 2])'\n"
     )
 
 

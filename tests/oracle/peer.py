@@ -17,11 +17,13 @@ os.dup2(2, 1)
 import numpy as np  # noqa: E402
 import tensorflow.compat.v1 as tf  # noqa: E402
 from tensorflow.python.keras.layers.legacy_rnn import rnn_cell_impl  # noqa: E402
-from tensorflow.python.keras.legacy_tf_layers import convolutional, core, pooling  # noqa: E402
+from tensorflow.python.keras.legacy_tf_layers import base, convolutional, core, pooling  # noqa: E402
 
 # What this TensorFlow still has, but does not name beside Keras 3:
 tf.nn.rnn_cell = rnn_cell_impl
-tf.layers = types.SimpleNamespace(**{**vars(core), **vars(convolutional), **vars(pooling)})
+tf.layers = types.SimpleNamespace(
+    **{**vars(core), **vars(convolutional), **vars(pooling), "Layer": base.Layer}
+)
 tf.disable_v2_behavior()
 tf.disable_resource_variables()
 

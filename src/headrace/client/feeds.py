@@ -7,7 +7,7 @@ Source of rules and error classes: TF 1.15 behaviour, checked against the oracle
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -137,6 +137,9 @@ def _tensor(graph: Graph, key: Any) -> Tensor:
     return element
 
 
+_EXACT: Final = frozenset("biu")
+
+
 def to_array(tensor: Tensor, value: Any) -> Any:
     """`value` as an array of the tensor's dtype, of a shape that fits; strings still as they were given.
 
@@ -168,7 +171,7 @@ def to_array(tensor: Tensor, value: Any) -> Any:
             f"{what} (cannot feed {value!r:.60} ({_describe(value)}) for tensor {tensor.name}, which is "
             f"{kind.base_dtype.name}{shape_rules.text(tensor._raw)})"
         ) from None
-    if type(value) is int and kind.is_integer and int(array) != value:
+    if type(value) is int and kind.np.kind in _EXACT and array.item() != value:
         raise TypeError(
             f"{_incompatible(value, kind)}, that of {tensor.name}; it does not fit there"
         )

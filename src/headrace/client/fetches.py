@@ -6,9 +6,13 @@ Called by: client.session.  Threads: any; the results are immutable.
 from __future__ import annotations
 
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import Any
+
+import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.traits import SESSION_HANDLE
@@ -125,12 +129,14 @@ class Fetches:
         if isinstance(fetch, Mapping):
             keys = list(fetch)
             builds = [self._visit(graph, fetch[key]) for key in keys]
-            kind = type(fetch)
+            kind: Callable[..., Any] = type(fetch)
+            if isinstance(fetch, defaultdict):
+                kind = partial(kind, fetch.default_factory)
             if kind is dict:
                 return lambda values: {
                     key: build(values) for key, build in zip(keys, builds, strict=True)
                 }
-            return lambda values: kind(  # type: ignore[call-arg]
+            return lambda values: kind(
                 [(key, build(values)) for key, build in zip(keys, builds, strict=True)]
             )
         if hasattr(type(fetch), "__attrs_attrs__"):
@@ -191,11 +197,14 @@ class Fetches:
                 f"Tensorflow type {element._dtype.as_datatype_enum} not convertible to numpy dtype. {element.name} is "
                 "a variant, which NumPy has no dtype for: fetch what ops make of it"
             )
+        kind = element._dtype._base.name
         index = self._index.setdefault(element, len(self.tensors))
         if index == len(self.tensors):
             self.tensors.append(element)
         if self._session is not None and SESSION_HANDLE in element.op.traits:
             return self._handle(element, index)
+        if element._dtype.is_quantized:
+            return lambda values: np.asarray(values[index])[kind][()]
         return _Pick(index)
 
     def _handle(self, handle: Tensor, index: int) -> Build:

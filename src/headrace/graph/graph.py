@@ -202,6 +202,8 @@ class Graph(GraphScopes, LowLevel):
             )
         if hasattr(obj, "_as_graph_element"):
             obj = obj._as_graph_element()
+        if isinstance(obj, bytes):
+            obj = obj.decode()
         if isinstance(obj, str):
             return self._element_by_name(obj, allow_tensor, allow_operation, wanted)
         if (isinstance(obj, Tensor) and allow_tensor) or (

@@ -21,7 +21,7 @@ from headrace.base.traits import (
     ALLOWS_UNINITIALIZED,
     COMMUTATIVE,
     CONST,
-    NEXT_ITERATION,
+    MERGE,
     STATEFUL,
 )
 from headrace.codec import protos as pb
@@ -30,8 +30,9 @@ from headrace.graph import attrs as attr_values
 from headrace.graph import scopes
 from headrace.graph.build import _completed, arg_types
 from headrace.graph.graph import FINALIZED, Graph, Operation, is_node_name
+from headrace.graph.import_notes import add_noted_shapes, check_groups, topological
 from headrace.graph.operation import infer_shapes
-from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec, traits_of
+from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec
 from headrace.graph.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -282,7 +283,7 @@ class Importer:
             self._check_versions(graph_def.versions)
         names = {node.name for node in nodes}
         if self._origins:
-            _check_groups(nodes, names)
+            check_groups(nodes, names)
         if len(names) != len(nodes):
             twice = Counter(node.name for node in nodes).most_common(1)[0][0]
             raise ValueError(f"Node {twice!r} is not unique: the GraphDef has two of that name")
@@ -300,7 +301,7 @@ class Importer:
         self._waited_for = self.graph._controls_beside(set()) if self._origins else []
         backward: list[tuple[Operation, int, str]] = []
         try:
-            for node in _topological(nodes, names):
+            for node in topological(nodes, names):
                 backward.extend(self._add_node(node, names))
             for op, index, text in backward:
                 op.inputs[index] = None  # type: ignore[call-overload]
@@ -393,6 +394,10 @@ class Importer:
             op.device = merged_device(op.device, device)
         if not self._origins:
             op._where = None
+        if later and MERGE in op.traits:
+            op.outputs[1]._raw = ()
+        if self._origins and "_output_shapes" in node.attr:
+            add_noted_shapes(op, node)
         self.ops[node.name] = op
         return [(op, index, text) for index, text in later]
 
@@ -538,57 +543,6 @@ def _attrs_of(node: Any, spec: OpSpec | None) -> dict[str, Any]:
                 attr_values.check_kind(definition, value)
             known[key] = attr_values.from_proto(value)
     return known if spec is None else _completed(spec, known)
-
-
-def _check_groups(nodes: Sequence[Any], names: set[str]) -> None:
-    """Raises ValueError: a node is to be placed beside one that is not there."""
-    for node in nodes:
-        if "_class" in node.attr:
-            for group in node.attr["_class"].list.s:
-                name = group.removeprefix(b"loc:@").decode()
-                if name not in names and group.startswith(b"loc:@"):
-                    raise ValueError(
-                        f"Node {node.name!r} expects to be colocated with unknown node {name!r}: the GraphDef has none "
-                        "of that name"
-                    )
-
-
-def _topological(nodes: list[Any], names: set[str]) -> list[Any]:
-    """`nodes` in an order in which inputs come first; loops are cut at NextIteration."""
-    position = {node.name: index for index, node in enumerate(nodes)}
-    waiting: list[int] = []
-    users: list[list[int]] = [[] for _ in nodes]
-    for index, node in enumerate(nodes):
-        sources = set()
-        for text in node.input:
-            source = position.get(text.lstrip("^").partition(":")[0])
-            if source is not None and NEXT_ITERATION not in traits_of(nodes[source].op):
-                sources.add(source)
-        for source in sources:
-            users[source].append(index)
-        waiting.append(len(sources))
-    if all(
-        position.get(text.lstrip("^").partition(":")[0], -1) < index
-        for index, node in enumerate(nodes)
-        for text in node.input
-    ):
-        return nodes
-    ready = [index for index, count in enumerate(waiting) if count == 0]
-    ready.reverse()
-    ordered = []
-    while ready:
-        index = ready.pop()
-        ordered.append(nodes[index])
-        for user in users[index]:
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                ready.append(user)
-    if len(ordered) != len(nodes):
-        stuck = [nodes[index].name for index, count in enumerate(waiting) if count]
-        raise ValueError(
-            f"{len(stuck)} nodes in a cycle: the GraphDef has one through {', '.join(stuck[:5])}"
-        )
-    return ordered
 
 
 def reinfer(graph: Graph) -> None:

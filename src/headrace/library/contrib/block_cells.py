@@ -42,7 +42,7 @@ __all__ = [
 class _LayerCell(RNNCell):
     """A cell whose variables lie in its own scope beneath the one in force."""
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         return self._stepped(convert(inputs), state, scope)
 
 

@@ -173,7 +173,7 @@ class HighwayWrapper(_Around):
             passed = self._gate(inputs, "transform", -self._carry_bias)
         return inputs * carry + outputs * passed
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         """See `RNNCell.__call__`.  Raises ValueError unless outputs are of the inputs' shape."""
         outputs, new_state = self._cell(inputs, state, scope=scope)
         nest.assert_same_structure(inputs, outputs)

@@ -6,19 +6,18 @@ Source: TF 1.15 behaviour of tf.layers.Dense and its kin
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from headrace.graph import scopes
+from headrace.graph.collections import GraphKeys
 from headrace.graph.tensor import Tensor
 from headrace.library.layers import convolutions as image_layers
 from headrace.library.layers import dense as layers
 from headrace.library.layers import normalization as norm_layers
 from headrace.library.layers import pooling as pooling_layers
-from headrace.library.layers.input_spec import check_inputs
-from headrace.library.tracking.trackable import Trackable
-from headrace.library.variables.variable_scope import get_variable_scope, unique_variable_scope
+from headrace.library.layers.base import Entered, Layer
 
 __all__ = [
     "AveragePooling1D",
@@ -42,8 +41,11 @@ __all__ = [
 ]
 
 
-class Layer(Trackable):
-    """A function of tf.layers with its arguments but the inputs; `layer(inputs)` calls it."""
+_KEPT = (GraphKeys.UPDATE_OPS, GraphKeys.REGULARIZATION_LOSSES)
+
+
+class _OfFunction(Layer):
+    """A function of tf.layers with its arguments but the inputs."""
 
     _function: ClassVar[Callable[..., Tensor]]
 
@@ -51,51 +53,39 @@ class Layer(Trackable):
         """Takes what the function takes after its inputs.  Raises TypeError for anything else."""
         bound = inspect.signature(type(self)._function).bind(None, *args, **kwargs)
         self._arguments = {k: v for k, v in bound.arguments.items() if k != "inputs"}
-        self._variables: dict[str, Any] = {}
-        self._scope: str | None = None
-        self.built = False
-        self.input_spec: Any = None
-        """An InputSpec, or one for each input: what calls check."""
+        self._reuse = self._arguments.get("reuse")
+        self._activity_regularizer = None  # the function's own
+        self._begin(self._arguments.get("name"), self._arguments.get("trainable", True), None)
 
-    def __call__(self, inputs: Any, **more: Any) -> Tensor:
-        """more: arguments for this call, such as `training`.
-
-        Raises ValueError if the inputs do not fit `input_spec`, or the variables that an earlier call made.
-        """
-        check_inputs(self.input_spec, inputs, self._scope or type(self).__name__)
-        getter = self._found if self.built else self._made
-        if self._scope is not None:
-            more.setdefault("name", self._scope)
-        elif self._arguments.get("name") and not self._arguments.get("reuse"):
-            more.setdefault("name", unique_variable_scope(self._arguments["name"]))
-        scope = get_variable_scope()
-        outer = scope.custom_getter
-        scope.set_custom_getter(functools.partial(getter, outer))
-        try:
-            outputs = type(self)._function(inputs, **{**self._arguments, **more})
-        finally:
-            scope.set_custom_getter(outer)
-        self.built = True
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """What the function gives.  kwargs: arguments for this call, such as `training`."""
+        if args:
+            known = list(inspect.signature(type(self)._function).parameters)
+            kwargs = {**dict(zip(known[-len(args) :], args, strict=True)), **kwargs}
+        graph = scopes.get_default_graph()
+        before = [graph.get_collection(key) for key in _KEPT]
+        name = Entered(self.name)
+        outputs = type(self)._function(inputs, **{**self._arguments, **kwargs, "name": name})
+        new = [
+            [each for each in graph.get_collection(key) if not any(each is old for old in there)]
+            for key, there in zip(_KEPT, before, strict=True)
+        ]
+        self._updates, self._losses = [*self._updates, *new[0]], [*self._losses, *new[1]]
         return outputs
 
-    apply = __call__
+    def _build(self, inputs: Any, given: Sequence[Tensor]) -> None:
+        """The function makes the variables."""
+        if given:
+            self._dtype = given[0].dtype.base_dtype
 
-    def _made(
-        self, outer: Any, getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any
-    ) -> Any:
-        if outer is not None:  # the scope's own
-            getter = functools.partial(outer, getter)
-        scope, _, last = name.rpartition("/")
-        self._scope = scope.rpartition("/")[2]
+    def _getter(self) -> Callable[..., Any]:
+        return self._found if self.built else self._made
+
+    def _made(self, getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        last = name.rpartition("/")[2]
         return self._kept(self._variables.setdefault(last, getter(name, *args, **kwargs)), last)
 
-    def _kept(self, variable: Any, name: str) -> Any:
-        """`variable`, as part of the layer in object-based checkpoints, unless it is a partitioned one."""
-        if isinstance(variable, Trackable):
-            self._track_trackable(variable, name, overwrite=True)
-        return variable
-
-    def _found(self, _: Any, getter: Callable[..., Any], name: str, **kwargs: Any) -> Any:
+    def _found(self, _: Any, name: str, **kwargs: Any) -> Any:
         variable = self._variables[name.rpartition("/")[2]]
         wanted = kwargs.get("shape")
         if wanted is not None and not variable.shape.is_compatible_with(wanted):
@@ -110,20 +100,6 @@ class Layer(Trackable):
         known = inspect.signature(type(self)._function).parameters
         return self._arguments.get(name, known[name].default)
 
-    @property
-    def variables(self) -> list[Any]:
-        """Those of the layer, in the order in which they were made; none before the first call."""
-        return list(self._variables.values())
-
-    weights = variables
-
-    @property
-    def trainable_variables(self) -> list[Any]:
-        """Those of `variables` that optimizers change."""
-        return [variable for variable in self.variables if variable.trainable]
-
-    trainable_weights = trainable_variables
-
     def __getattr__(self, name: str) -> Any:
         """A variable by the last part of its name: kernel, bias, gamma, …"""
         try:
@@ -134,9 +110,9 @@ class Layer(Trackable):
             ) from None
 
 
-def _class(name: str, function: Callable[..., Tensor]) -> type[Layer]:
+def _class(name: str, function: Callable[..., Tensor]) -> type[_OfFunction]:
     says = f"`{function.__name__}` as an object: takes its arguments after `inputs`."
-    return type(name, (Layer,), {"__doc__": says, "_function": staticmethod(function)})
+    return type(name, (_OfFunction,), {"__doc__": says, "_function": staticmethod(function)})
 
 
 AveragePooling1D = _class("AveragePooling1D", pooling_layers.average_pooling1d)

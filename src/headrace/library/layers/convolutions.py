@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from headrace.graph.convert import convert
 from headrace.graph.tensor import Tensor
+from headrace.library.layers.base import layer_scope
 from headrace.library.layers.parameters import (
     OfVariable,
     Parameters,
@@ -22,7 +23,6 @@ from headrace.library.layers.parameters import (
 from headrace.library.nn.transposed import conv2d_transpose as transposed_of_images
 from headrace.library.nn.transposed import conv3d_transpose as transposed_of_volumes
 from headrace.library.variables.initializers import zeros_initializer
-from headrace.library.variables.variable_scope import variable_scope
 from headrace.ops.array.packing import stack
 from headrace.ops.array.shapes import expand_dims, squeeze
 from headrace.ops.array.shapes import shape as shape_of
@@ -140,7 +140,7 @@ def _layer(spatial: int) -> Callable[..., Tensor]:
             convert(inputs),
             (kernel_initializer, kernel_regularizer, kernel_constraint),
         )
-        with variable_scope(name, scope_name, [values], reuse=reuse):
+        with layer_scope(name, scope_name, [values], reuse=reuse):
             return conv_in_scope(values, filters, how, parameters, of_kernel, name or scope_name)
 
     layer.__name__ = layer.__qualname__ = scope_name
@@ -222,7 +222,7 @@ def _transposed(spatial: int) -> Callable[..., Tensor]:
             convert(inputs),
             (kernel_initializer, kernel_regularizer, kernel_constraint),
         )
-        with variable_scope(name, scope_name, [values], reuse=reuse):
+        with layer_scope(name, scope_name, [values], reuse=reuse):
             return transposed_in_scope(
                 values, filters, how, parameters, of_kernel, name or scope_name
             )
@@ -329,7 +329,7 @@ def _separable(spatial: int) -> Callable[..., Tensor]:
             (depthwise_initializer, depthwise_regularizer, depthwise_constraint),
             (pointwise_initializer, pointwise_regularizer, pointwise_constraint),
         )
-        with variable_scope(name, scope_name, [values], reuse=reuse):
+        with layer_scope(name, scope_name, [values], reuse=reuse):
             return separable_in_scope(
                 values, filters, depth_multiplier, how, parameters, of_kernels, name or scope_name
             )

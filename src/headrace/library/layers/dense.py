@@ -10,12 +10,11 @@ from typing import Any
 
 from headrace.base import shapes
 from headrace.graph.convert import convert
-from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
+from headrace.library.layers.base import layer_name_scope, layer_scope
 from headrace.library.layers.parameters import OfVariable, Parameters, check_rank, chosen
 from headrace.library.tensordot import tensordot
 from headrace.library.variables.initializers import zeros_initializer
-from headrace.library.variables.variable_scope import variable_scope
 from headrace.ops.array.shapes import reshape, transpose
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.flow.identities import identity
@@ -55,7 +54,7 @@ def dense(
     units = _units(units, name or "dense")
     values = convert(inputs)
     check_dense(values, name or "dense")
-    with variable_scope(name, "dense", [values], reuse=reuse):
+    with layer_scope(name, "dense", [values], reuse=reuse):
         of_kernel = kernel_initializer, kernel_regularizer, kernel_constraint
         return dense_in_scope(values, units, parameters, of_kernel)
 
@@ -114,7 +113,7 @@ def dropout(
         raise ValueError(
             f"Invalid value {rate} received for `rate`, expected a value between 0 and 1: the part that is dropped"
         )
-    with name_scope(name, "dropout", [inputs]):
+    with layer_name_scope(name, "dropout", [inputs]):
         return chosen(  # type: ignore[no-any-return]
             training,
             lambda: nn_dropout(inputs, rate=rate, noise_shape=noise_shape, seed=seed),
@@ -127,7 +126,7 @@ def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_l
 
     data_format: channels_first inputs are flattened as if their channels came last.
     """
-    with name_scope(name, "flatten", [inputs]):
+    with layer_name_scope(name, "flatten", [inputs]):
         values = convert(inputs)
         raw = values.raw_shape
         check_rank(values, 1, name or "flatten", least=True)

@@ -8,7 +8,6 @@ Source: Ioffe, Szegedy, ICML 2015; TF 1.15 behaviour: variables ``gamma``, ``bet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from headrace.base import dtypes
@@ -17,6 +16,7 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
+from headrace.library.layers.base import layer_scope, layer_variable
 from headrace.library.layers.parameters import chosen, known
 from headrace.library.layers.renormalization import Renorm, checked_clipping, composed
 from headrace.library.variables.assigning import assign_sub
@@ -82,15 +82,14 @@ def batch_normalization(
     one_op = not renorm and _is_one_op(values, at, axis, fused)
     half = values.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
     kind = dtypes.float32 if half else values.dtype.base_dtype
-    with variable_scope(name, "batch_normalization", [values], reuse=reuse):
-        variable = partial(get_variable, shape=[size], dtype=kind, trainable=trainable)
+    with layer_scope(name, "batch_normalization", [values], reuse=reuse):
         gamma = beta = None
         if scale:
             given = gamma_initializer, gamma_regularizer, gamma_constraint
-            gamma = variable("gamma", **_how(given))
+            gamma, _ = layer_variable("gamma", [size], kind, given, trainable)
         if center:
             given = beta_initializer, beta_regularizer, beta_constraint
-            beta = variable("beta", **_how(given))
+            beta, _ = layer_variable("beta", [size], kind, given, trainable)
         moving = [
             _whole(f"moving_{what}", [size], kind, initializer)
             for what, initializer in (
@@ -131,11 +130,6 @@ def normalization_in_scope(
     if known(training) is not False:
         _keep(moving, batch, momentum, training)
     return outputs
-
-
-def _how(given: tuple[Any, Any, Any]) -> dict[str, Any]:
-    """get_variable's arguments for (initializer, regularizer, constraint)."""
-    return dict(zip(("initializer", "regularizer", "constraint"), given, strict=True))
 
 
 def _refuse(**unavailable: Any) -> None:
@@ -222,7 +216,7 @@ def _composed(
     rank = len(values.raw_shape or ())
     others = [axis for axis in range(rank) if axis != at]
     precise = cast(values, moving[0].dtype.base_dtype)
-    batch = moments(precise, others)
+    batch = moving if known(training) is False else moments(precise, others)
     mean, variance = chosen(
         training, lambda: list(batch), lambda: [convert(variable) for variable in moving]
     )

@@ -15,7 +15,7 @@ from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
-from headrace.library.variables.variable_scope import get_variable
+from headrace.library.layers.base import layer_variable
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.flow.control_flow import cond
 from headrace.ops.math.casting import cast
@@ -48,10 +48,7 @@ class Parameters:
 
     def variable(self, name: str, shape: Sequence[Any], dtype: Any, of: OfVariable) -> Any:
         """One in the scope in force, as trainable as the layer.  of: its initializer, regularizer and constraint."""
-        initializer, regularizer, constraint = of
-        return get_variable(
-            name, shape, dtype, initializer, regularizer, self._trainable, constraint=constraint
-        )
+        return layer_variable(name, shape, dtype, of, self._trainable)[0]
 
     def finished(self, outputs: Tensor, count: int, data_format: str = "NHWC") -> Tensor:
         """With a bias of `count` elements, if wanted, and the activation applied."""

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.graph.convert import convert
-from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
+from headrace.library.layers.base import layer_name_scope
 from headrace.library.layers.parameters import check_rank, for_each, format_named, padding_named
 from headrace.ops.array.shapes import expand_dims, squeeze
 from headrace.ops.nn.pooling_calls import avg_pool, avg_pool3d, max_pool, max_pool3d
@@ -40,7 +40,7 @@ def _layer(
         format_, pads = format_named(data_format, spatial), padding_named(padding)
         window = for_each(pool_size, spatial, "pool_size")
         steps = for_each(strides, spatial, "strides")
-        with name_scope(name, scope_name, [inputs]):
+        with layer_name_scope(name, scope_name, [inputs]):
             values = convert(inputs)
             check_rank(values, spatial + 2, name or scope_name, least=False)
             if spatial > 1:

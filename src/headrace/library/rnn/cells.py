@@ -8,7 +8,6 @@ Source: TF 1.15 behaviour (python/ops/rnn_cell_impl.py); GraphDefs checked again
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
-from headrace.library.layers.classes import Layer
+from headrace.library.layers.base import Layer, snake, unique_layer_name
 from headrace.library.variables.initializers import constant_initializer, zeros_initializer
 from headrace.library.variables.partitioned import fixed_size_partitioner
 from headrace.library.variables.variable_scope import (
@@ -147,12 +146,6 @@ def check_is_cell(cell: Any, name: str) -> None:
         )
 
 
-def _snake(name: str) -> str:
-    """BasicLSTMCell as basic_lstm_cell."""
-    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name))
-    return f"private{words.lower()}" if words.startswith("_") else words.lower()
-
-
 class RNNCell(Layer):
     """Base of cells.  A subclass has `state_size`, `output_size` and `call(inputs, state) -> outputs, state`.
 
@@ -164,7 +157,7 @@ class RNNCell(Layer):
     _dtype: DType | None = None
     _reuse: Any = None
     _outer_scope: Any = None  # in which the cell was first called
-    _layer_scope: Any = None
+    _scope: Any = None
 
     def __init__(
         self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any
@@ -177,14 +170,13 @@ class RNNCell(Layer):
         if kwargs:
             raise TypeError(f"{type(self).__name__} takes no {', '.join(sorted(kwargs))}")
         self.trainable = trainable
-        self._name = name
+        self._base = name or snake(type(self).__name__)
+        self._name = name or unique_layer_name(self._base)
         self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
         self._variables: dict[str, Any] = {}
 
-    @property
-    def name(self) -> str:
-        """The name that was given, or the class's."""
-        return self._name or _snake(type(self).__name__)
+    def _scope_base(self) -> str:
+        return getattr(self, "_base", None) or snake(type(self).__name__)
 
     @property
     def dtype(self) -> DType | None:
@@ -208,7 +200,7 @@ class RNNCell(Layer):
         """One step: (outputs, state)."""
         raise NotImplementedError(f"{type(self).__name__} has no call")
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         """(outputs, new state) of inputs [batch, depth] and a state of `state_size`.
 
         scope: a name or scope for the variables, heeded on the first call.  Raises ValueError.
@@ -220,15 +212,15 @@ class RNNCell(Layer):
 
     def _stepped(self, inputs: Any, state: Any, scope: Any) -> Any:
         """`call` in the cell's own scope, which is found on the first call."""
-        if self._layer_scope is None:
+        if self._scope is None:
             if self._reuse:
-                opened = variable_scope(self.name if scope is None else scope)
+                opened = variable_scope(self._scope_base() if scope is None else scope)
             else:
-                opened = variable_scope(scope, default_name=self.name)
-            with opened as self._layer_scope:
+                opened = variable_scope(scope, default_name=self._scope_base())
+            with opened as self._scope:
                 pass
         inside = variable_scope(
-            self._layer_scope,
+            self._scope,
             reuse=True if self.built else self._reuse,
             custom_getter=self._collected,
             auxiliary_name_scope=False,
@@ -243,30 +235,45 @@ class RNNCell(Layer):
                 return result
             return self.call(inputs, state)
 
-    apply = __call__  # type: ignore[assignment]
+    apply = __call__
 
     def _collected(self, getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__.setdefault("_variables", {}).setdefault(
             name, getter(name, *args, **kwargs)
         )
 
-    def add_variable(
-        self, name: str, shape: Any, dtype: Any = None, initializer: Any = None, **others: Any
+    def add_weight(
+        self,
+        name: str,
+        shape: Any,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        trainable: bool | None = None,
+        constraint: Any = None,
+        **others: Any,
     ) -> Any:
-        """A variable of the cell, as of tf.get_variable."""
-        kind = dtype or self._dtype
-        others.setdefault("trainable", self.trainable)
-        variable = get_variable(name, shape, kind, initializer, **others)
+        """A variable of the cell, as of tf.get_variable; trainable by default as the cell is."""
+        variable = get_variable(
+            name,
+            shape,
+            dtype or self._dtype,
+            initializer,
+            regularizer,
+            self.trainable if trainable is None else trainable,
+            constraint=constraint,
+            **others,
+        )
         return self._kept(variable, name)
 
-    add_weight = add_variable
+    add_variable = add_weight
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RNNCell:
         """The same cell before its first call: it will make variables of its own."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         for key, value in vars(self).items():
-            if key in ("_outer_scope", "_layer_scope", "built", "_variables"):
+            if key in ("_outer_scope", "_scope", "built", "_variables"):
                 continue
             if key == "_children":  # what is tracked of it
                 value = {name: each for name, each in value.items() if not _is_of_graph(each)}
@@ -329,7 +336,7 @@ class _BuiltInCell(RNNCell):
     def output_size(self) -> Any:
         return self._num_units
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         if not self.built:
             inputs = convert(inputs)
             if inputs.raw_shape is None or len(inputs.raw_shape) != 2:
@@ -540,7 +547,9 @@ class LSTMCell(_BuiltInCell):
             )
         if self._num_proj:
             shards = self._num_proj_shards
-            parts = {"partitioner": fixed_size_partitioner(shards)} if shards else {}
+            parts: dict[str, Any] = (
+                {"partitioner": fixed_size_partitioner(shards)} if shards else {}
+            )
             self._projection = self.add_variable(
                 "projection/kernel", [n, self._num_proj], initializer=self._initializer, **parts
             )

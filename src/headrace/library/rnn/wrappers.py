@@ -66,7 +66,7 @@ class _Wrapper(RNNCell):
         with name_scope(None, type(self).__name__ + "ZeroState", [batch_size]):
             return self._cell.zero_state(batch_size, dtype)
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         raise NotImplementedError
 
 
@@ -147,7 +147,7 @@ class DropoutWrapper(_Wrapper):
         text = f"{self._seed}{salt}_{number}".encode()
         return int(hashlib.md5(text).hexdigest()[:8], 16) & 0x7FFFFFFF
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         inputs = self._dropped(inputs, "input", self._keep_input)
         outputs, new_state = self._cell(inputs, state, scope)
         new_state = self._dropped(new_state, "state", self._keep_state, self._drops)
@@ -214,7 +214,7 @@ class ResidualWrapper(_Wrapper):
         super().__init__(cell, **kwargs)
         self._residual = residual_fn or _sums
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         outputs, new_state = self._cell(inputs, state, scope)
         return self._residual(inputs, outputs), new_state
 
@@ -241,7 +241,7 @@ class DeviceWrapper(_Wrapper):
         ):
             return self._cell.zero_state(batch_size, dtype)
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
         with device(self._device):
             return self._cell(inputs, state, scope)
 

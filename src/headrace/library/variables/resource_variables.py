@@ -27,8 +27,8 @@ from headrace.library.variables import variables
 from headrace.library.variables.variable_init import guarded
 from headrace.library.variables.variables import Variable
 from headrace.ops.flow import identities as flow
+from headrace.ops.flow.control_flow import cond
 from headrace.ops.state import resources as raw
-from headrace.ops.tables import make
 
 __all__ = ["ResourceVariable"]
 
@@ -188,21 +188,7 @@ class ResourceVariable(Variable):
         initial = self._initializer_op.inputs[1]
         with init_scope():
             ready = self.is_initialized()
-            with self.graph.name_scope("cond"):
-                absent, there = make.Switch(ready, ready)
-                flow.identity(there, "switch_t")
-                flow.identity(absent, "switch_f")
-                condition = flow.identity(ready, "pred_id")
-                with self.graph.name_scope("Read"):
-                    with self.graph.colocate_with(self._variable.op, ignore_existing=True):
-                        inside = make.Switch(
-                            self._variable, condition, name="ReadVariableOp/Switch"
-                        )
-                    read = raw.read_variable_op(inside[1], dtype=self.dtype)
-                value = flow.identity(read)
-                with self.graph.colocate_with(initial.op, ignore_existing=True):
-                    start = make.Switch(initial, condition, name="Switch")[0]
-                result: Tensor = make.Merge([start, value])[0]
+            result: Tensor = cond(ready, self.read_value, lambda: initial)
         return result
 
     def eval(self, session: Any = None) -> Any:

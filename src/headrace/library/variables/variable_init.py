@@ -15,9 +15,8 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Operation
 from headrace.graph.names import init_scope
 from headrace.graph.tensor import Tensor
-from headrace.ops.flow import identities as flow
+from headrace.ops.flow.control_flow import cond
 from headrace.ops.state import references as state
-from headrace.ops.tables import make
 
 if TYPE_CHECKING:
     from headrace.library.variables.variables import Variable
@@ -33,20 +32,9 @@ def initialized_value(variable: Variable) -> Tensor:
     # What its initializer assigns: the initial value, itself computed from initialized variables only.
     # (TensorFlow takes the initial value as given here, and fails on a third variable in a row.)
     initial = variable.initializer.inputs[1]
-    graph = variable.graph
     with init_scope():
         ready = state.is_variable_initialized_op(variable._ref())
-        with graph.name_scope("cond"):
-            not_ready, is_ready = make.Switch(ready, ready)
-            flow.identity(is_ready, "switch_t")
-            flow.identity(not_ready, "switch_f")
-            condition = flow.identity(ready, "pred_id")
-            with graph.name_scope("read") as scope:
-                reference = make.RefSwitch(variable._ref(), condition, name="Switch")[1]
-            value = flow.identity(reference, scope)
-            with graph.colocate_with(initial.op, ignore_existing=True):
-                start = make.Switch(initial, condition, name="Switch")[0]
-            result: Tensor = make.Merge([start, value])[0]
+        result: Tensor = cond(ready, variable.read_value, lambda: initial)
     return result
 
 

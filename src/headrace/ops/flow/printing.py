@@ -278,7 +278,7 @@ def _replace_tensors(value: Any, tensors: list[Any], mark: str) -> Any:
     """The structure with `mark` for each tensor; the tensors go to `tensors`.  Dicts go by sorted keys."""
     if isinstance(value, SparseTensor):
         tensors.extend([value.indices, value.values, value.dense_shape])
-        return _Placeholder(f"SparseTensor(indices={mark}, values={mark}, shape={mark})")
+        return f"SparseTensor(indices={mark}, values={mark}, shape={mark})"
     if isinstance(value, Tensor) or hasattr(value, "_as_graph_element"):
         tensors.append(value)
         return _Placeholder(mark)
@@ -344,7 +344,10 @@ def print(*inputs: Any, **kwargs: Any) -> Operation:
         mark = _unused_placeholder(" ".join(pformat(item) for item in bare))
         tensors: list[Any] = []
         marked = [_replace_tensors(item, tensors, mark) for item in inputs]
-        template = sep.join(item if isinstance(item, str) else pformat(item) for item in marked)
+        template = sep.join(
+            item if isinstance(given, str) or isinstance(item, _Placeholder) else pformat(item)
+            for given, item in zip(inputs, marked, strict=True)
+        )
         line = string_format_op(
             tensors,
             template=template,
