@@ -1,4 +1,4 @@
-"""The error function of single precision, beside the C library's in double precision."""
+"""The error function of single precision and what is left to 1, beside the C library's in double precision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from headrace.ops._kernels.error_function import erf_of_singles
+from headrace.ops._kernels.error_function import erf_of_singles, erfc_of_singles
 from headrace.ops.math.special import erf
 
 
@@ -43,3 +43,14 @@ def test_each_type_has_its_own(kind: type) -> None:
     assert found.dtype == x.dtype
     wanted = np.array([math.erf(float(each)) for each in x]).astype(kind)
     assert found.tolist() == wanted.tolist()
+
+
+def test_what_is_left_to_1_is_that_of_double_precision_rounded() -> None:
+    x = np.concatenate([np.linspace(-6, 10.3, 60_001), np.logspace(-44, 1, 20_001)])
+    singles = np.concatenate([x, -x]).astype(np.float32)
+    exact = np.array([math.erfc(each) for each in singles.tolist()])
+    units = np.spacing(exact.astype(np.float32)).astype(np.float64)
+    assert np.max(np.abs(erfc_of_singles(singles) - exact) / units) < 0.54
+    ends = erfc_of_singles(np.array([np.inf, -np.inf, 0.0, -0.0, 20, -20, np.nan], np.float32))
+    assert ends[:6].tolist() == [0, 2, 1, 1, 0, 2]
+    assert np.isnan(ends[6])

@@ -13,6 +13,7 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.graph.registry import OPS, get
+from headrace.ops._kernels import exponentials
 from headrace.ops.nn import activations
 from headrace.run.exec.worker_pool import WorkerPool
 
@@ -71,8 +72,9 @@ def test_large_arrays_get_what_small_ones_get(name: str, kind: Any, monkeypatch:
         [run(name, *(x[at : at + 7] for x in arrays)) for at in range(0, 10_000, 7)]
     )
     for block in (1 << 16, 3000):  # compared as a whole, and in parts by two threads
-        monkeypatch.setattr(activations, "BLOCK", block)
-        monkeypatch.setattr(activations, "LARGE", 2 * block)
+        for module in (activations, exponentials):
+            monkeypatch.setattr(module, "BLOCK", block)
+            monkeypatch.setattr(module, "LARGE", 2 * block)
         with contextlib.closing(WorkerPool(2)) as workers, workers:
             for shape in ((10_000,), (100, 100)):
                 found = run(name, *(x.reshape(shape) for x in arrays))

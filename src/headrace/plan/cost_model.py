@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from headrace.base.shapes import num_elements
 from headrace.base.traits import ALIASES, AT_ONCE, CALLS_USER, ELEMENTWISE, HANDLE, OF_SHAPE, SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
@@ -18,6 +19,7 @@ MUCH = 1 << 16  # elements: 10 µs of the quickest kernels, some milliseconds of
 _SMALL = 1024  # elements
 _UNKNOWN = 256  # elements along a dimension
 _UNKNOWN_RANK = 1 << 12
+_SHARED = 1 << 12  # elements; of three matrices of so many the product has 2^18 multiplications
 _HARDLY_ANYTHING = frozenset((ALIASES, HANDLE, OF_SHAPE, AT_ONCE))
 
 
@@ -46,6 +48,17 @@ def _most(inputs: Sequence[Tensor], outputs: Sequence[Tensor], unknown: int) -> 
         elif raw is None:
             most = max(most, unknown)
     return most
+
+
+def may_share(op: Operation) -> bool:
+    """Whether the node may have work for several threads: not where all inputs and outputs are known to be small.
+
+    Their product, if it is one, has fewer multiplications than BLAS has threads for.
+    """
+    if SHARES not in op.traits:
+        return False
+    sizes = [num_elements(tensor._raw) for tensor in (*op.inputs, *op.outputs)]
+    return any(size is None or size >= _SHARED for size in sizes)
 
 
 class PollSchedule:

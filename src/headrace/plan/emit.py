@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from headrace.base.traits import HANDLE, POLLS, SHARES, UPDATES
+from headrace.base.traits import HANDLE, POLLS, UPDATES
 from headrace.plan import check
 from headrace.plan.binding import SCALAR_KINDS
+from headrace.plan.cost_model import may_share
 from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, SHAPES, Instr, Step, instrs
 from headrace.plan.joined_loops import Joined
 from headrace.plan.nesting import Conditions, Loop, Required, Select
@@ -47,7 +48,7 @@ def emit(step: Step, before: Step) -> Program:
     ]
     everything = [*instrs(step.code)] if step.nests else step.code
     kinds = {instr.op.traits for instr in everything if instr.what == NODE}
-    shares = any(SHARES in traits for traits in kinds)
+    shares = any(instr.what == NODE and may_share(instr.op) for instr in everything)
     shares = shares or any(each.body and each.what not in _ALONE for each in everything)
     preloaded = [
         (infos(op), tuple([registers[value] for value in values])) for op, values in step.loaded

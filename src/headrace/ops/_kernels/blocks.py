@@ -36,6 +36,22 @@ def over_rows(count: int, width: int, work: Callable[[slice], object]) -> None:
         work(piece)
 
 
+def in_parts(function: Callable[..., Any], *arrays: Any) -> Any:
+    """function(*arrays), all of one shape and dtype, as is the result, of each element; some of many at a time."""
+    first = arrays[0]
+    if first.size < LARGE or not all(each.flags.c_contiguous for each in arrays):
+        return function(*arrays)
+    flat, out = [each.reshape(-1) for each in arrays], np.empty(first.shape, first.dtype)
+    made = out.reshape(-1)
+
+    def part(number: int) -> None:
+        some = slice(number * BLOCK, (number + 1) * BLOCK)
+        made[some] = function(*(each[some] for each in flat))
+
+    over_blocks(-(-first.size // BLOCK), part)
+    return out
+
+
 def summed_in_blocks(x: Any) -> Any:
     """Whether `total` is how the sum of all elements of this array is made."""
     return x.size >= LARGE and x.dtype.kind == "f" and x.dtype.itemsize > 2 and x.flags.c_contiguous

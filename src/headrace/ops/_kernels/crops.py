@@ -16,6 +16,7 @@ from headrace.ops._kernels.blocks import over_rows
 from headrace.ops._kernels.row_sums import sums_of_rows
 from headrace.ops._kernels.runs import as_they_lie
 from headrace.ops._kernels.scratch import scratch
+from headrace.run.exec.worker_pool import parallel_for
 
 __all__: list[str] = []
 
@@ -23,6 +24,7 @@ Array = np.ndarray[Any, Any]
 F = np.float32
 _RIGHT, _BOTTOM, _GIVEN, _CORNERS = range(4)  # slots of scratch memory; of four corners
 _SMALL: Final = 1 << 14  # numbers of gradients that are not worth being put in order
+_THIN: Final = 8  # channels, of which each by itself is summed up sooner than rows of them
 _FEW: Final = 32  # channels, below which a share is repeated for each of them
 
 
@@ -136,6 +138,9 @@ class Crops:
             np.add.at(made, ids, given[np.tile(used, len(corners))] * weights)
             return made
 
+        if self._channels <= _THIN:
+            return self._counted(given, used, ids, weights[:, 0], dtype)
+
         def of(numbers: Array, out: Array) -> None:
             if out.dtype != given.dtype:
                 out[...] = given[used[numbers % len(used)]] * weights[numbers]
@@ -145,6 +150,21 @@ class Crops:
                 out *= weights[numbers]
 
         return sums_of_rows(ids, self._pixels, self._channels, dtype, of)
+
+    def _counted(
+        self, given: Array, used: Array, ids: Array, weights: Array, dtype: np.dtype[Any]
+    ) -> Array:
+        """As `to_image`, a channel at a time, summed up in double precision and rounded once."""
+        made = np.empty((self._pixels, self._channels), dtype)
+        corners = len(ids) // len(used) if len(used) else 0
+
+        def channel(number: int) -> None:
+            parts = np.tile(given[used, number], corners)
+            parts *= weights
+            made[:, number] = np.bincount(ids, parts, self._pixels)
+
+        parallel_for(channel, range(self._channels))
+        return made
 
     def _numbers(self, row: Array, column: Array) -> Array:
         """Of pixels, for each of all crops."""

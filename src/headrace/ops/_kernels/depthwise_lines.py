@@ -68,6 +68,26 @@ def sums_of_products(
     return out.reshape(count, lines, columns, *filters.shape[2:])
 
 
+def sums_by_lines(given: Array, dy: Array, where: Geometry) -> Array:
+    """[fh, fw, c, 1]: the filter's gradient, of given [n, h, w, c] and dy [n, h', w', c, 1], no column left out.
+
+    Of each column of outputs first, which is what lies side by side, then of all columns.
+    """
+    lines, columns = where.out
+    channels, length = given.shape[3], columns * given.shape[3]
+    found = np.zeros((*where.window, length), dy.dtype)
+    step, (down, along) = where.strides[0], where.dilations
+    for image, part in zip(given, dy.reshape(len(dy), lines, length), strict=True):
+        padded = where.padded(image[None])[0]
+        flat = padded.reshape(len(padded), -1)
+        for line, column in np.ndindex(*where.window):
+            chosen = slice(line * down, line * down + (lines - 1) * step + 1, step)
+            begin = column * along * channels
+            found[line, column] += np.einsum("hk,hk->k", flat[chosen, begin : begin + length], part)
+    sums: Array = found.reshape(*where.window, columns, channels).sum(axis=2)[..., None]
+    return sums
+
+
 class _Convolution:
     """weights: [fh, fw, length of a line], or of one channel [fh, fw, 1].  places: of the window, in order."""
 

@@ -3,7 +3,7 @@
 NumPy calls the C library for each element there, which takes twice as long as its own logarithm of u = 1 + x, rounded,
 and what that has lost, which is (1 + x - u) / u as long as it is little.  NumPy's logarithm is off by up to three units
 in the last place, and this one by up to four.
-Called by: ops.math.elementwise, ops.nn.activations, ops._kernels.logistic.  Threads: pure functions.
+Called by: ops.math.elementwise, ops._kernels.logistic.  Threads: pure functions.
 """
 
 from __future__ import annotations

@@ -40,9 +40,14 @@ def parse_int(field: bytes) -> int:
     return int(field)
 
 
+def has_underscores(fields: Fields) -> bool:
+    """Whether there may be numbers that Python reads and C does not."""
+    return b"_" in b"".join(fields)
+
+
 def doubles(fields: Fields, careful: bool) -> Array:
     """float64; with `careful` underscores are no part of a number.  Raises ValueError."""
-    if not careful:
+    if not (careful and has_underscores(fields)):
         try:
             return np.fromiter(map(float, fields), np.float64, len(fields))
         except ValueError:

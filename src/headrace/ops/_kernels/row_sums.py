@@ -2,8 +2,8 @@
 
 All sums of a block get their first row, then all that have one their second, and so on: as many calls of NumPy as the
 longest sum has rows.  What few long sums have more than the others is added up by itself.
-Called by: ops.sparse, ops.state.references, ops.training, ops._kernels.crops.  Threads: any; large ones are shared by
-the task's worker pool.
+Called by: ops.math.segments, ops.sparse, ops.training, ops._kernels (crops, row_changes).  Threads: any; large ones are
+shared by the task's worker pool.
 """
 
 from __future__ import annotations
@@ -37,7 +37,15 @@ def sums_of_rows(ids: Array, height: int, width: int, dtype: np.dtype[Any], rows
 
     ids [n] in [0, height).  rows(at, out): puts the rows numbered at [m] into out [m, width].
     """
-    out = np.zeros((height, width), dtype)
+    return reductions_of_rows(np.add, ids, np.zeros((height, width), dtype), rows)
+
+
+def reductions_of_rows(ufunc: np.ufunc, ids: Array, out: Array, rows: Rows) -> Array:
+    """out [height, width], changed: out[i] is what ufunc makes of the rows whose id is i, where there are any.
+
+    As `sums_of_rows`.
+    """
+    height, width = out.shape
     if not out.size or not len(ids):
         return out
     counts = np.bincount(ids, minlength=height)
@@ -50,7 +58,11 @@ def sums_of_rows(ids: Array, height: int, width: int, dtype: np.dtype[Any], rows
 
     def block(first: int) -> None:
         live = longest[first : first + each]
-        out[live] = _summed(starts[live], counts[live], order, width, dtype, rows)
+        begins = starts[live]
+        made = np.empty((len(live), width), out.dtype)
+        rows(begins if order is None else order[begins], made)
+        _go_on(ufunc, made, begins + 1, counts[live] - 1, order, rows)
+        out[live] = made
 
     blocks = range(0, len(longest), each)
     if len(ids) * width < _SHARED:
@@ -59,16 +71,6 @@ def sums_of_rows(ids: Array, height: int, width: int, dtype: np.dtype[Any], rows
     else:
         parallel_for(block, blocks)
     return out
-
-
-def _summed(
-    starts: Array, counts: Array, order: Array | None, width: int, dtype: np.dtype[Any], rows: Rows
-) -> Array:
-    """[m, width] sums of counts [m] rows each, longest first, which begin at starts [m] of the order."""
-    sums = np.empty((len(starts), width), dtype)
-    rows(starts if order is None else order[starts], sums)
-    _go_on(np.add, sums, starts + 1, counts - 1, order, rows)
-    return sums
 
 
 def change_rows(ufunc: np.ufunc, array: Array, ids: Array, changes: Array) -> None:

@@ -21,14 +21,17 @@ def row_keys(indices: Array) -> Array:
     """int64 keys [n] of indices [n, k]: they compare as the rows do, from the first column on."""
     if not indices.size:
         return np.zeros(len(indices), np.int64)
-    low, high = indices.min(axis=0), indices.max(axis=0)
-    spans = [int(b) - int(a) + 1 for a, b in zip(low, high, strict=True)]
+    columns = [*np.ascontiguousarray(indices.T)]
+    low = [int(each.min()) for each in columns]
+    spans = [int(each.max()) - first + 1 for each, first in zip(columns, low, strict=True)]
     if prod(spans) >= _ROOM:
         found: Array = np.unique(indices, axis=0, return_inverse=True)[1].reshape(-1)
         return found.astype(np.int64)
     keys = np.zeros(len(indices), np.int64)
-    for column, span in enumerate(spans):
-        keys = keys * span + (indices[:, column] - low[column])
+    for column, first, span in zip(columns, low, spans, strict=True):
+        keys *= span
+        keys += column
+        keys -= first
     return keys
 
 

@@ -29,6 +29,7 @@ from headrace.graph.shape_fns import ShapeContext, check_scattered
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import checked_axis, gathered_axis
 from headrace.ops._kernels.places import all_below
+from headrace.ops._kernels.scattering import add_to_zeros, rows_at
 from headrace.ops.array.constants import checked_sizes, ones, zeros
 from headrace.ops.array.joining import concat
 from headrace.ops.array.shapes import expand_dims, rank, reshape, shape, size, squeeze, transpose
@@ -394,8 +395,11 @@ def gather_nd_op(xp: Any, params: Any, indices: Any, *, bad_indices_policy: byte
     if depth == 0:
         return np.broadcast_to(params, indices.shape[:-1] + params.shape).copy()
     index, bad = coordinates(indices, params.shape, bad_indices_policy, "param shape")
-    # With an Ellipsis what is taken is an array also where it is one element.
-    taken = params[index] if indices.ndim > 1 else params[(*index, Ellipsis)]
+    if params.flags.c_contiguous and indices.ndim > 1:
+        rows, numbers = rows_at(params, index)
+        taken = rows.take(numbers, axis=0)
+    else:  # with an Ellipsis what is taken is an array also where it is one element
+        taken = params[(*index, Ellipsis)]
     if bad is not None:
         taken[bad] = b"" if taken.dtype == object else 0
     return taken
@@ -494,7 +498,7 @@ def scatter_nd(
         index, updates = tuple(part[~bad] for part in index), updates[~bad]
     if not depth:
         return whole + updates.sum(axis=tuple(range(indices.ndim - 1)), dtype=whole.dtype)
-    np.add.at(whole, (*index, Ellipsis), updates)
+    add_to_zeros(whole, index, updates)
     return whole
 
 

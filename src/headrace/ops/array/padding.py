@@ -296,12 +296,22 @@ def mirror_pad_grad(xp: Any, input: Any, paddings: Any, *, mode: bytes) -> Any:
         raise errors.invalid_argument(
             f"paddings {paddings.tolist()} are larger than the input of shape {list(np.shape(input))}"
         )
-    whole = input
-    for axis, index in enumerate(_mirror_indices(sizes, paddings, mode)):
-        folded = np.zeros((*whole.shape[:axis], sizes[axis], *whole.shape[axis + 1 :]), whole.dtype)
-        np.add.at(np.moveaxis(folded, axis, 0), index, np.moveaxis(whole, axis, 0))
-        whole = folded
-    return whole if np.ndim(input) else np.array(input)
+    _mirror_indices(sizes, paddings, mode)  # which checks them
+    whole = np.asarray(input)
+    for axis, (before, after) in enumerate(table):
+        if before or after:
+            whole = _folded(whole, axis, before, after, 1 if mode == b"REFLECT" else 0)
+    return whole.copy() if whole is input else whole
+
+
+def _folded(whole: Any, axis: int, before: int, after: int, edge: int) -> Any:
+    """What is mirrored before and after, along an axis, added to what it mirrors, `edge` elements from the ends."""
+    whole = np.moveaxis(whole, axis, 0)
+    size = len(whole) - before - after
+    made = np.array(whole[before : before + size], order="K")
+    made[edge : edge + before] += whole[:before][::-1]
+    made[size - edge - after : size - edge] += whole[before + size :][::-1]
+    return np.moveaxis(made, 0, axis)
 
 
 @mirror_pad_grad.gradient

@@ -89,6 +89,9 @@ def range_op(xp: Any, start: Any, limit: Any, delta: Any) -> Any:
         raise errors.invalid_argument(str(error)) from None
     first, _, step = numbers
     if kind.kind in "iu":
+        room = np.iinfo(kind)
+        if room.min <= first + count * step <= room.max:
+            return np.arange(first, first + count * step, step, dtype=kind)
         return np.array([first], kind) + np.arange(count).astype(kind) * np.array(step, kind)
     return np.array(first, kind) + np.arange(count).astype(kind) * np.array(step, kind)
 

@@ -16,6 +16,7 @@ from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
+from headrace.ops._kernels.blocks import BLOCK
 
 __all__ = ["unravel_index"]
 
@@ -156,10 +157,18 @@ def histogram_fixed_width_op(
         raise errors.invalid_argument(f"nbins should be a positive number, but got {int(nbins)}")
     low, high = value_range
     step = (float(high) - float(low)) / int(nbins)
-    with np.errstate(all="ignore"):
-        above = (np.maximum(values.reshape(-1), low) - low).astype(np.float64) / step
-    at = np.minimum(np.nan_to_num(above, nan=0.0), float(nbins) - 1).astype(np.int64)
-    return np.bincount(at, minlength=int(nbins)).astype(dtype.np)
+    flat = values.reshape(-1)
+    made = np.zeros(int(nbins), np.int64)
+    for first in range(0, len(flat), BLOCK):
+        with np.errstate(all="ignore"):
+            above = np.maximum(flat[first : first + BLOCK], low)
+            above -= low
+            above = above.astype(np.float64)
+            above /= step
+        np.copyto(above, 0.0, where=np.isnan(above))
+        np.minimum(above, float(nbins) - 1, out=above)
+        made += np.bincount(above.astype(np.int64), minlength=len(made))
+    return made.astype(dtype.np)
 
 
 def _bincount_shape(c: ShapeContext) -> Shape:
@@ -169,7 +178,9 @@ def _bincount_shape(c: ShapeContext) -> Shape:
 
 def _counts(arr: Array, size: int, weights: Array, binary: bool) -> Array:
     """[size] counts, or sums of weights, of a vector."""
-    kept = arr < size
+    kept: Any = slice(None)
+    if arr.size and arr.max() >= size:
+        kept = arr < size
     where = arr[kept]
     if binary:
         found = np.zeros(size, weights.dtype)

@@ -19,6 +19,7 @@ from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, check_scattered
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.row_changes import in_place, put_at
+from headrace.ops._kernels.scattering import rows_at
 from headrace.ops.array.constants import zeros_like
 from headrace.ops.array.gathering import coordinates, gather_nd
 from headrace.ops.flow.identities import identity
@@ -51,14 +52,14 @@ def _family(
     def kernel(
         xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: bytes
     ) -> Any:
-        whole = np.array(tensor)
+        whole = np.array(tensor, order="C")
         where, updates = _checked(whole, indices, updates, bad_indices_policy)
         if where == ():
             times = math.prod(updates.shape[: updates.ndim - whole.ndim])
             for update in updates.reshape((times, *whole.shape)):
                 apply(whole, (), update)
         elif updates.size:
-            apply(whole, where, updates)
+            apply(*rows_at(whole, where), updates)
         return whole
 
     kernel.__doc__ = (

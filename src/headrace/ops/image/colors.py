@@ -7,7 +7,7 @@ Source: behaviour of TF 1.15 (core/kernels/adjust_*_op.cc, colorspace_op.cc)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,11 +18,13 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels import hues
+from headrace.ops._kernels.choosing import where
 from headrace.ops.array.packing import stack, unstack
 from headrace.ops.math.arithmetic import maximum, minimum
 from headrace.ops.math.casting import cast
 from headrace.ops.math.comparisons import equal, greater, logical_and, logical_not
 from headrace.ops.tables import make
+from headrace.run.exec.worker_pool import parallel_for
 
 __all__ = ["hsv_to_rgb", "rgb_to_hsv"]
 
@@ -86,6 +88,7 @@ def _contrasts(images: Array, factors: Array) -> Array:
     outputs="output: float",
     attrs="T: {uint8, int8, int16, int32, int64, float, double}",
     shape=_images,
+    traits={SHARES},
 )
 def adjust_contrast_v1(
     xp: Any, images: Array, contrast_factor: Array, min_value: Array, max_value: Array
@@ -160,6 +163,25 @@ _ADJUSTED = {
 # -- hue, saturation and value ----------------------------------------------------------------
 
 
+def _by_pixels(function: Callable[[Array], Array], x: Array) -> Array:
+    """function(pixels [m, 3]), of the same shape, of some pixels of x [..., 3] after the others.
+
+    Each color of them lies side by side.
+    """
+    pixels = x.reshape(-1, 3)
+    made = np.empty_like(pixels)
+
+    def some(which: slice) -> None:
+        made[which] = function(np.ascontiguousarray(pixels[which].T).T)
+
+    parts = [slice(first, first + _PIXELS) for first in range(0, len(pixels), _PIXELS)]
+    parallel_for(some, parts)
+    return made.reshape(x.shape)
+
+
+_PIXELS: Final = 1 << 16
+
+
 def _extremes(x: Array) -> tuple[Array, Array, Array]:
     """Largest and least of red, green and blue, and their difference: [..., 1] taken off."""
     high = np.maximum(np.maximum(x[..., 0], x[..., 1]), x[..., 2])
@@ -172,13 +194,10 @@ def _hue(x: Array, high: Array, span: Array) -> Array:
     red, green, blue = x[..., 0], x[..., 1], x[..., 2]
     kind = x.dtype.type
     some = span > 0
-    norm = np.divide(kind(1), span, out=np.zeros_like(span), where=some)
-    hue = np.where(
-        red == high,
-        norm * (green - blue),
-        np.where(green == high, norm * (blue - red) + kind(2), norm * (red - green) + kind(4)),
-    )
-    found: Array = np.where(some, hue, kind(0))
+    norm = kind(1) / (span + ~some)
+    hue = where(green == high, norm * (blue - red) + kind(2), norm * (red - green) + kind(4))
+    hue = where(red == high, norm * (green - blue), hue)
+    found: Array = where(some, hue, np.zeros_like(span))
     return found
 
 
@@ -190,17 +209,22 @@ def _from_hue(hue: Array, low: Array, span: Array) -> Array:
         kind(2) - np.abs(hue - kind(2)),
         kind(2) - np.abs(hue - kind(4)),
     ]
-    parts = [low + span * np.clip(each, kind(0), kind(1)) for each in turned]
-    return np.stack(parts, axis=-1)
+    made = np.empty((*hue.shape, 3), span.dtype)
+    for at, each in enumerate(turned):
+        np.clip(each, kind(0), kind(1), out=each)
+        each *= span
+        np.add(low, each, out=made[..., at])
+    return made
 
 
 def _hsv(x: Array) -> tuple[Array, Array, Array]:
     """Hue (sixths, 0 to 6), saturation, value."""
     high, _, span = _extremes(x)
     zero = np.zeros_like(span)
-    saturation = np.divide(span, high, out=zero, where=high > 0)
+    lit = high > 0
+    saturation = where(lit, span / (high + ~lit), zero)
     hue = _hue(x, high, span)
-    return np.where(hue < 0, hue + x.dtype.type(6), hue), saturation, high
+    return where(hue < 0, hue + x.dtype.type(6), hue), saturation, high
 
 
 def _rgb(hue: Array, saturation: Array, value: Array) -> Array:
@@ -237,6 +261,7 @@ def _checked_colors(images: Array) -> Array:
     outputs="output: T",
     attrs="T: {half, bfloat16, float, double} = float",
     shape=_colors,
+    traits={SHARES},
 )
 def rgb_to_hsv(xp: Any, images: Array) -> Array:
     """[..., 3] of red, green and blue, from 0 to 1, as hue, saturation and value, each from 0 to 1.
@@ -244,8 +269,12 @@ def rgb_to_hsv(xp: Any, images: Array) -> Array:
     Raises InvalidArgument.
     """
     x = _checked_colors(images)
-    hue, saturation, value = _hsv(x)
-    return np.stack((hue / x.dtype.type(6), saturation, value), axis=-1).astype(images.dtype)
+
+    def converted(pixels: Array) -> Array:
+        hue, saturation, value = _hsv(pixels)
+        return np.stack((hue / x.dtype.type(6), saturation, value), axis=-1)
+
+    return _by_pixels(converted, x).astype(images.dtype, copy=False)
 
 
 @rgb_to_hsv.gradient
@@ -286,6 +315,7 @@ def _(op: Operation, dout: Any) -> Any:
     attrs="T: {half, bfloat16, float, double} = float",
     shape=_colors,
     differentiable=False,
+    traits={SHARES},
 )
 def hsv_to_rgb(xp: Any, images: Array) -> Array:
     """[..., 3] of hue, saturation and value, each from 0 to 1, as red, green and blue.
@@ -293,5 +323,6 @@ def hsv_to_rgb(xp: Any, images: Array) -> Array:
     Raises InvalidArgument.
     """
     x = _checked_colors(images)
-    made = _rgb(x[..., 0] * x.dtype.type(6), x[..., 1], x[..., 2])
-    return made.astype(images.dtype)
+    sixths = x.dtype.type(6)
+    made = _by_pixels(lambda some: _rgb(some[:, 0] * sixths, some[:, 1], some[:, 2]), x)
+    return made.astype(images.dtype, copy=False)

@@ -7,6 +7,7 @@ Source: behaviour of TF 1.15 (core/kernels/resize_*_op.cc, scale_and_translate_o
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -309,6 +310,7 @@ def resize_nearest_neighbor_op(
     outputs="output: T",
     attrs=f"T: {{uint8, int8, int32, half, float, double, bfloat16}}; {_CORNERS}",
     shape=resized_shape,
+    traits={SHARES},
 )
 def resize_nearest_neighbor_grad(
     xp: Any, grads: Array, size: Array, *, align_corners: bool, half_pixel_centers: bool
@@ -318,20 +320,36 @@ def resize_nearest_neighbor_grad(
     Raises InvalidArgument.
     """
     check_centers(align_corners, half_pixel_centers)
-    made = grads
-    for axis, side in enumerate(checked_size(grads, size), 1):
-        at = resampling.nearest(side, grads.shape[axis], align_corners, half_pixel_centers)
-        made = _summed(made, at, side, axis)
+    height, width = checked_size(grads, size)
+    made = np.zeros((len(grads), height, width, grads.shape[3]), grads.dtype)
+    rows, columns = (
+        np.searchsorted(
+            resampling.nearest(side, whole, align_corners, half_pixel_centers), range(side + 1)
+        )
+        for side, whole in zip((height, width), grads.shape[1:3], strict=True)
+    )
+
+    def some(which: slice) -> None:
+        for number in range(which.start, which.stop):
+            _sum_nearest(grads[number], rows.tolist(), columns, made[number])
+
+    if made.size and grads.size:
+        parallel_for(some, _parts(grads))
     return made
 
 
-def _summed(x: Array, at: Array, size: int, axis: int) -> Array:
-    """[.., size, ..]: the sums of what `at`, which never falls, says of each place along `axis`."""
-    made = np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
-    found, first = np.unique(at, return_index=True)
-    where: tuple[Any, ...] = ((slice(None),) * axis) + (found,)
-    made[where] = np.add.reduceat(x, first, axis=axis, dtype=x.dtype)
-    return made
+def _sum_nearest(x: Array, rows: list[int], columns: Array, out: Array) -> None:
+    """out [h, w, c], which is 0: the sums of x [height, width, c] from each row to the next, and of columns."""
+    width, channels = x.shape[1:]
+    lines = np.zeros((len(out), width + 1, channels), x.dtype)  # with a column of zeros
+    for number, (first, end) in enumerate(pairwise(rows)):
+        if end > first:
+            np.add.reduce(x[first:end], axis=0, dtype=x.dtype, out=lines[number, :width])
+    begins, counts = columns[:-1], np.diff(columns)
+    part = scratch(_BETWEEN, out.shape, out.dtype)
+    for nth in range(int(counts.max())):
+        np.take(lines, np.where(nth < counts, begins + nth, width), 1, part, mode="clip")
+        out += part
 
 
 @resize_nearest_neighbor_op.gradient

@@ -6,8 +6,9 @@ Source: TF 1.15 core/kernels/scan_ops.cc, argmax_op.cc; gradient nodes as 2.21
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -86,11 +87,28 @@ def _shifted(values: Any, axis: int, start: float) -> Any:
 
 
 def _running_sum(x: Any, axis: int) -> Any:
-    return np.add.accumulate(x, axis=axis, dtype=x.dtype)
+    return _running(np.add, x, axis)
 
 
 def _running_product(x: Any, axis: int) -> Any:
-    return np.multiply.accumulate(x, axis=axis, dtype=x.dtype)
+    return _running(np.multiply, x, axis)
+
+
+def _running(ufunc: np.ufunc, x: Any, axis: int) -> Any:
+    """`ufunc.accumulate` of all elements beside the axis at once; it goes along the axis for one after the other."""
+    beside, count = math.prod(x.shape[axis + 1 :]), x.shape[axis]
+    if beside < _BESIDE or beside * math.prod(x.shape[:axis]) < _AT_ONCE or not count:
+        return ufunc.accumulate(x, axis=axis, dtype=x.dtype)
+    out = np.empty(x.shape, x.dtype)
+    given, made = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
+    made[0] = given[0]
+    for at in range(1, count):
+        ufunc(made[at - 1], given[at], out=made[at], dtype=x.dtype)
+    return out
+
+
+_BESIDE: Final = 16  # elements behind the axis: shorter loops of NumPy's take longer to begin
+_AT_ONCE: Final = 256  # elements beside it, for which a call is no longer than theirs
 
 
 def _running_logsumexp(x: Any, axis: int) -> Any:

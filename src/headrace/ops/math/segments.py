@@ -7,6 +7,7 @@ GraphDefs as 2.21.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from headrace.graph.ragged import of_ragged_by
 from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.row_sums import reductions_of_rows
 from headrace.ops._kernels.sparse_keys import is_counting
 from headrace.ops.array.constants import ones, ones_like, shape_tensor, zeros_like
 from headrace.ops.array.gathering import gather
@@ -49,13 +51,23 @@ _NUMBERS = (
 )
 
 _FEW_SEGMENTS = 1 << 16
+_LARGE = 1 << 13  # elements from which rows are reduced many at a time
+_COUNTED = (np.float32, np.float64)  # that are summed up in double precision while they are counted
+_NARROW = 4  # elements of a row; of narrower ones NumPy reduces one place after the other as fast
 
 
-def reduced(ufunc: Any, data: Any, ids: Any, count: int, empty: Any) -> Any:
+def reduced(ufunc: Any, data: Any, ids: Any, count: int, empty: Any, indices: Any = None) -> Any:
     """out[i] = the `ufunc` reduction of the rows of data whose id is i; `empty` where there is none.
 
-    data [n, ...]; ids [n] in [0, count).  out [count, ...], dtype of data.
+    data [n, ...], or [m, ...] of which the rows at indices [n] are meant; ids [n] in [0, count).
+    out [count, ...], dtype of data.
     """
+    width = math.prod(data.shape[1:])
+    if len(ids) * width >= _LARGE and width >= _NARROW and data.dtype.isbuiltin == 1:
+        flat = data.reshape(len(data), width)
+        return _wide(ufunc, flat, ids, count, empty, indices).reshape(count, *data.shape[1:])
+    if indices is not None:
+        data = data.take(indices, axis=0)
     steps = ids[1:] > ids[:-1]
     once = bool(steps.all())
     if once and len(ids) == count:
@@ -66,6 +78,8 @@ def reduced(ufunc: Any, data: Any, ids: Any, count: int, empty: Any) -> Any:
         out[ids] = data
         return out
     if (ids[1:] < ids[:-1]).any():
+        if ufunc is np.add and data.ndim == 1 and data.dtype in _COUNTED and not empty:
+            return np.bincount(ids, data, count).astype(data.dtype)
         # Keys of 16 bits are sorted without comparing them.
         keys = ids.astype(np.uint16) if count <= _FEW_SEGMENTS else ids
         order = np.argsort(keys, kind="stable")
@@ -83,9 +97,22 @@ def reduced(ufunc: Any, data: Any, ids: Any, count: int, empty: Any) -> Any:
     return out
 
 
-def means(data: Any, ids: Any, count: int, power: float = 1.0) -> Any:
-    """Sums of rows by id, each divided by the number of its rows (to `power`)."""
-    sums = reduced(np.add, data, ids, count, 0)
+def _wide(ufunc: Any, data: Any, ids: Any, count: int, empty: Any, indices: Any) -> Any:
+    """As `reduced`, of data [m, width]."""
+    if bool((ids[1:] > ids[:-1]).all()) and len(ids) == count:
+        return data.copy() if indices is None else data.take(indices, axis=0)
+    out = np.empty((count, data.shape[1]), data.dtype)
+    out[...] = empty
+
+    def rows(at: Any, into: Any) -> None:
+        data.take(at if indices is None else indices[at], axis=0, out=into, mode="clip")
+
+    return reductions_of_rows(ufunc, ids, out, rows)
+
+
+def means(data: Any, ids: Any, count: int, power: float = 1.0, indices: Any = None) -> Any:
+    """Sums of rows by id, each divided by the number of its rows (to `power`).  data, indices: as of `reduced`."""
+    sums = reduced(np.add, data, ids, count, 0, indices)
     if is_counting(ids, count):
         return sums
     numbers = np.maximum(np.bincount(ids, minlength=count), 1).reshape(-1, *[1] * (data.ndim - 1))

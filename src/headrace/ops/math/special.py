@@ -21,7 +21,7 @@ from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import Gradient, OpSpec, op
 from headrace.graph.shape_fns import broadcast, unchanged
 from headrace.graph.tensor import Tensor
-from headrace.ops._kernels.error_function import erf_of_singles
+from headrace.ops._kernels.error_function import erf_of_singles, erfc_of_singles
 from headrace.ops._kernels.log_gamma import digamma_of_singles, log_gamma_of_singles
 from headrace.ops.array.constants import constant
 from headrace.ops.array.shapes import shape
@@ -101,11 +101,16 @@ erf = _special(
     "The error function.",
     _each(math.erf),
     _gaussian(_SLOPE_AT_0),
-    traits={PER_RECORD, ELEMENTWISE, OF_SPARSE, OF_RAGGED},
+    traits={PER_RECORD, ELEMENTWISE, SHARES, OF_SPARSE, OF_RAGGED},
     singles=erf_of_singles,
 )
 erfc = _special(
-    "Erfc", "1 - erf(x).", _each(math.erfc), _gaussian(-_SLOPE_AT_0), traits={OF_RAGGED}
+    "Erfc",
+    "1 - erf(x).",
+    _each(math.erfc),
+    _gaussian(-_SLOPE_AT_0),
+    traits={SHARES, OF_RAGGED},
+    singles=erfc_of_singles,
 )
 
 

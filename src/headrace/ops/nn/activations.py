@@ -31,9 +31,9 @@ from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import merged, unchanged
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels import exponentials
 from headrace.ops._kernels.blocks import BLOCK, LARGE
 from headrace.ops._kernels.choosing import where
-from headrace.ops._kernels.logarithms import log1p
 from headrace.ops._kernels.narrow import single
 from headrace.ops.array.constants import zeros_like
 from headrace.ops.array.joining import concat
@@ -97,9 +97,15 @@ def _activation(
     says: str,
     *,
     takes_out: bool = False,
+    singles: Callable[[Any, Any], None] | None = None,
     traits: Traits = NONE,
 ) -> OpSpec:
+    """singles(x, out): what `exponentials.in_pieces` calls for float32, and for half and bfloat16 in it."""
+
     def kernel(xp: Any, features: Any) -> Any:
+        if singles is not None and features.dtype != np.float64:
+            found = exponentials.in_pieces(singles, single(features))
+            return found.astype(features.dtype, copy=False)
         return _in_parts(function, takes_out, features)
 
     kernel.__doc__ = f"{says}, element by element."
@@ -247,12 +253,13 @@ _LEAKY = f"alpha: float = 0.20000000298023224; T: {_FLOATS} = float"
 )
 def leaky_relu_op(xp: Any, features: Any, *, alpha: float) -> Any:
     """x where x > 0, alpha x elsewhere."""
-    return _in_parts(partial(_leaky, alpha), False, features)
+    return _in_parts(partial(_leaky, alpha), 0 < alpha <= 1, features)
 
 
-def _leaky(alpha: float, x: Any) -> Any:
-    scaled = x * x.dtype.type(alpha)
-    return np.maximum(x, scaled) if 0 < alpha <= 1 else where(x > x.dtype.type(0), x, scaled)
+def _leaky(alpha: float, x: Any, out: Any = None) -> Any:
+    """out: other memory than that of x, only for an alpha in (0, 1]."""
+    scaled = np.multiply(x, x.dtype.type(alpha), out=out)
+    return np.maximum(x, scaled, out=out) if 0 < alpha <= 1 else where(x > 0, x, scaled)
 
 
 @op(
@@ -266,12 +273,19 @@ def _leaky(alpha: float, x: Any) -> Any:
 def leaky_relu_grad(xp: Any, gradients: Any, features: Any, *, alpha: float) -> Any:
     """gradients where features > 0, alpha gradients elsewhere.  Raises as ReluGrad."""
     _check_same(gradients, features, "features")
-    return _in_parts(partial(_leaky_grad, alpha), False, gradients, features)
+    return _in_parts(partial(_leaky_grad, alpha), 0 <= alpha <= 1, gradients, features)
 
 
-def _leaky_grad(alpha: float, gradients: Any, features: Any) -> Any:
-    scaled = gradients * gradients.dtype.type(alpha)
-    return where(features > features.dtype.type(0), gradients, scaled)
+def _leaky_grad(alpha: float, gradients: Any, features: Any, out: Any = None) -> Any:
+    """out: other memory than theirs, only for an alpha in [0, 1]."""
+    kind, above = gradients.dtype.type, features > features.dtype.type(0)
+    if not 0 <= alpha <= 1:
+        return where(above, gradients, gradients * kind(alpha))
+    if out is None:
+        out = np.empty(gradients.shape, gradients.dtype)
+    np.copyto(out, above)
+    np.maximum(out, kind(alpha), out=out)
+    return np.multiply(out, gradients, out=out)
 
 
 @leaky_relu_op.gradient
@@ -288,29 +302,44 @@ def _(op: Operation, dout: Tensor) -> Any:
 # -- elu and selu -----------------------------------------------------------------------------
 
 
-@in_float32
 def _elu(x: Any) -> Any:
     return where(x < 0, np.expm1(x), x)
 
 
 @in_float32
 def _elu_grad(dy: Any, y: Any) -> Any:
-    return where(y < 0, (y + 1) * dy, dy)
+    slope = np.asarray(np.fmin(y, y.dtype.type(0)))
+    slope += 1
+    slope *= dy
+    return slope
 
 
-@in_float32
 def _selu(x: Any) -> Any:
     return where(x < 0, _SELU_SCALE_ALPHA * np.expm1(x), _SELU_SCALE * x)
 
 
 @in_float32
 def _selu_grad(dy: Any, y: Any) -> Any:
-    return where(y < 0, dy * (y + _SELU_SCALE_ALPHA), dy * _SELU_SCALE)
+    slope = where(y < 0, y + y.dtype.type(_SELU_SCALE_ALPHA), y.dtype.type(_SELU_SCALE))
+    slope *= dy
+    return slope
 
 
-elu = _activation("Elu", _elu, _FLOATS, "x where x >= 0, exp(x) - 1 elsewhere", traits={OF_RAGGED})
+elu = _activation(
+    "Elu",
+    _elu,
+    _FLOATS,
+    "x where x >= 0, exp(x) - 1 elsewhere",
+    singles=exponentials.elu,
+    traits={OF_RAGGED},
+)
 selu = _activation(
-    "Selu", _selu, _FLOATS, "scaled elu, which keeps mean 0 and variance 1", traits={OF_RAGGED}
+    "Selu",
+    _selu,
+    _FLOATS,
+    "scaled elu, which keeps mean 0 and variance 1",
+    singles=partial(exponentials.selu, _SELU_SCALE, _SELU_SCALE_ALPHA),
+    traits={OF_RAGGED},
 )
 elu_grad = _of_gradient("EluGrad", _elu_grad, _FLOATS, "outputs", traits={NEVER_FAILS})
 selu_grad = _of_gradient("SeluGrad", _selu_grad, _FLOATS, "outputs", traits={NEVER_FAILS})
@@ -343,10 +372,9 @@ _through_outputs(selu_grad)
 # -- softplus and softsign --------------------------------------------------------------------
 
 
-@in_float32
 def _softplus(x: Any) -> Any:
     # `logaddexp` takes ten times as long, an element at a time.
-    return log1p(np.exp(-np.abs(x))) + np.maximum(x, x.dtype.type(0))
+    return np.log1p(np.exp(-np.abs(x))) + np.maximum(x, x.dtype.type(0))
 
 
 @in_float32
@@ -356,15 +384,27 @@ def _softplus_grad(dy: Any, x: Any) -> Any:
 
 @in_float32
 def _softsign(x: Any) -> Any:
-    return x / (np.abs(x) + 1)
+    whole = np.asarray(np.abs(x))
+    whole += 1
+    return np.divide(x, whole, out=whole)
 
 
 @in_float32
 def _softsign_grad(dy: Any, x: Any) -> Any:
-    return dy / np.square(np.abs(x) + 1)
+    whole = np.asarray(np.abs(x))
+    whole += 1
+    np.square(whole, out=whole)
+    return np.divide(dy, whole, out=whole)
 
 
-softplus_op = _activation("Softplus", _softplus, _FLOATS, "log(exp(x) + 1)", traits={PER_RECORD})
+softplus_op = _activation(
+    "Softplus",
+    _softplus,
+    _FLOATS,
+    "log(exp(x) + 1)",
+    singles=exponentials.softplus,
+    traits={PER_RECORD},
+)
 softsign = _activation("Softsign", _softsign, _FLOATS, "x / (|x| + 1)", traits={OF_RAGGED})
 softplus_grad = _of_gradient(
     "SoftplusGrad", _softplus_grad, _FLOATS, "features", traits={NEVER_FAILS}

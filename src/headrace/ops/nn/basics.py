@@ -22,6 +22,7 @@ from headrace.graph.ragged import of_ragged
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.blocks import over_rows
 from headrace.ops.array.constants import constant, zeros, zeros_like
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.array.shapes import size as size_of
@@ -91,8 +92,17 @@ def _in_top_k(predictions: Array, targets: Array, k: int) -> Array:
         return np.zeros(len(targets), bool)
     valid: Array = (targets >= 0) & (targets < classes)
     chosen = predictions[np.arange(len(targets)), np.where(valid, targets, 0)]
-    larger = (predictions > chosen[:, None]).sum(axis=1)
-    found: Array = valid & np.isfinite(predictions).all(axis=1) & (larger < k)
+    larger = np.empty(len(targets), np.int32)
+    finite = np.empty(len(targets), bool)
+
+    def some(rows: slice) -> None:
+        part = predictions[rows]
+        above = (part > chosen[rows, None]).view(np.uint8)  # sooner summed up than bools
+        np.add.reduce(above, axis=1, dtype=np.int32, out=larger[rows])
+        np.isfinite(part).all(axis=1, out=finite[rows])
+
+    over_rows(len(targets), classes, some)
+    found: Array = valid & finite & (larger < k)
     return found
 
 
@@ -111,6 +121,7 @@ def _in_top_k_shape(c: ShapeContext) -> Shape:
     outputs="precision: bool",
     attrs="k: int; T: {int32, int64} = int32",
     shape=_in_top_k_shape,
+    traits={SHARES},
 )
 def in_top_k_op(xp: Any, predictions: Array, targets: Array, *, k: int) -> Any:
     """[batch]: whether targets[i] is among the k largest of predictions[i, :].
@@ -127,6 +138,7 @@ def in_top_k_op(xp: Any, predictions: Array, targets: Array, *, k: int) -> Any:
     outputs="precision: bool",
     attrs="T: {int32, int64} = int32",
     shape=_in_top_k_shape,
+    traits={SHARES},
 )
 def in_top_k_v2_op(xp: Any, predictions: Array, targets: Array, k: Any) -> Any:
     """As InTopK, with k a scalar input.  Raises as InTopK."""

@@ -18,7 +18,12 @@ from headrace.base.traits import NEVER_FAILS, SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.ops._kernels.convolving import check_ranks
-from headrace.ops._kernels.depthwise_lines import SHARED, has_short_weights, sums_of_products
+from headrace.ops._kernels.depthwise_lines import (
+    SHARED,
+    has_short_weights,
+    sums_by_lines,
+    sums_of_products,
+)
 from headrace.ops._kernels.narrow import single
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import (
@@ -48,6 +53,7 @@ _ATTRS = (
     f"T: {{half, bfloat16, float, double}}; strides: list(int); {PADDING}; "
     f"data_format: {{'NHWC', 'NCHW'}} = 'NHWC'; {DILATIONS}"
 )
+_FEW = 32  # channels, of which lines are summed up sooner than pixels
 _SUMS = 8  # partial sums of a filter's gradient
 _PADDED, _PRODUCT = 0, 1  # slots of scratch memory
 
@@ -235,7 +241,12 @@ def depthwise_backprop_filter_op(
     shares = [slice(first, None, _SUMS) for first in range(min(_SUMS, len(given)))]
     sums = np.zeros((max(len(shares), 1), *sizes), dy.dtype)
 
+    by_lines = sizes[3] == 1 and sizes[2] <= _FEW and where.strides[1] == 1 and dy.size > 0
+
     def share(number: int) -> None:
+        if by_lines:
+            sums[number] = sums_by_lines(given[shares[number]], dy[shares[number]], where)
+            return
         padded, part = where.padded(given[shares[number]]), dy[shares[number]]
         for at, view in where.positions():
             sums[number][at] = np.einsum("nhwc,nhwcm->cm", padded[view], part)

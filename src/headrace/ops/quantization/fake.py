@@ -7,17 +7,19 @@ Source: behaviour of TF 1.15 (core/kernels/fake_quant_ops.cc, quantize_and_dequa
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.fake_quantizing import gradient_inside, gradients_of, quantized
 
 __all__ = [
     "fake_quant_with_min_max_args",
@@ -35,69 +37,6 @@ _BITS = "num_bits: int = 8; narrow_range: bool = false"
 _RANGE = f"min: float = -6.0; max: float = 6.0; {_BITS}"
 
 
-class _Nudged(NamedTuple):
-    """A range whose zero is one of its steps."""
-
-    low: Array
-    high: Array
-    scale: Array
-    zero: Array  # which step
-
-
-def _nudged(low: Array, high: Array, bits: int, narrow: bool) -> _Nudged:
-    first, last = F(1 if narrow else 0), F((1 << bits) - 1)
-    scale = ((high - low) / (last - first)).astype(F)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        zero = first - low / scale
-    zero = np.where(zero < first, first, np.where(zero > last, last, np.floor(zero + F(0.5))))
-    return _Nudged((first - zero) * scale, (last - zero) * scale, scale, zero - first)
-
-
-def _check_bits(bits: int) -> None:
-    if not 2 <= bits <= 16:
-        raise errors.invalid_argument(
-            f"num_bits must be between 2 and 16, inclusive, and is {bits}"
-        )
-
-
-def _quantized(
-    x: Array, low: Array, high: Array, bits: int, narrow: bool, by_inverse: bool = False
-) -> Array:
-    """x in steps of the range; 0 where that is 0 to 0.
-
-    by_inverse: times the steps in a unit, not by the step's size: other numbers lie half way then.
-    """
-    _check_bits(bits)
-    none = (low == 0) & (high == 0)
-    where = _nudged(low, high, bits, narrow)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inside = np.maximum(np.minimum(x, where.high), where.low) - where.low
-        if by_inverse:
-            steps = inside * (F((1 << bits) - 1 - narrow) / (high - low)).astype(F)
-        else:
-            steps = inside / where.scale
-        made = np.floor(steps - where.zero + F(0.5)) * where.scale
-    found: Array = np.where(none, F(0), made).astype(F)
-    return found
-
-
-def _parts(
-    gradients: Array, x: Array, low: Array, high: Array, bits: int, narrow: bool
-) -> tuple[Array, Array, Array]:
-    """The gradient within the range, below and above it."""
-    _check_bits(bits)
-    if gradients.shape != x.shape:
-        raise errors.invalid_argument(
-            f"gradient and input must be the same size: {text(gradients.shape)} and {text(x.shape)}"
-        )
-    where = _nudged(low, high, bits, narrow)
-    none = (low == 0) & (high == 0)
-    below, above = (x < where.low) & ~none, (x > where.high) & ~none
-    inside = ((x >= where.low) & (x <= where.high)) | none
-    parts = (np.where(part, gradients, F(0)).astype(F) for part in (inside, below, above))
-    return next(parts), next(parts), next(parts)
-
-
 # -- a range of attrs -------------------------------------------------------------------------
 
 
@@ -113,12 +52,13 @@ def _ends(low: float, high: float) -> tuple[Array, Array]:
     outputs="outputs: float",
     attrs=_RANGE,
     shape=unchanged,
+    traits={SHARES},
 )
 def fake_quant_with_min_max_args_op(
     xp: Any, inputs: Array, *, min: float, max: float, num_bits: int, narrow_range: bool
 ) -> Array:
     """inputs in the 2 ** num_bits steps from min to max.  Raises InvalidArgument."""
-    return _quantized(inputs, *_ends(min, max), num_bits, narrow_range, by_inverse=True)
+    return quantized(inputs, *_ends(min, max), num_bits, narrow_range, by_inverse=True)
 
 
 @op(
@@ -128,6 +68,7 @@ def fake_quant_with_min_max_args_op(
     attrs=_RANGE,
     shape=unchanged,
     differentiable=False,
+    traits={SHARES},
 )
 def fake_quant_with_min_max_args_gradient_op(
     xp: Any,
@@ -140,7 +81,7 @@ def fake_quant_with_min_max_args_gradient_op(
     narrow_range: bool,
 ) -> Array:
     """gradients where inputs are within the range, else 0.  Raises InvalidArgument."""
-    return _parts(gradients, inputs, *_ends(min, max), num_bits, narrow_range)[0]
+    return gradient_inside(gradients, inputs, *_ends(min, max), num_bits, narrow_range)
 
 
 def _bits(op: Operation) -> dict[str, Any]:
@@ -175,13 +116,14 @@ def _check_scalars(low: Array, high: Array) -> None:
     outputs="outputs: float",
     attrs=_BITS,
     shape=_vars_shape,
+    traits={SHARES},
 )
 def fake_quant_with_min_max_vars_op(
     xp: Any, inputs: Array, min: Array, max: Array, *, num_bits: int, narrow_range: bool
 ) -> Array:
     """inputs in the 2 ** num_bits steps from min [] to max [].  Raises InvalidArgument."""
     _check_scalars(min, max)
-    return _quantized(inputs, min, max, num_bits, narrow_range)
+    return quantized(inputs, min, max, num_bits, narrow_range)
 
 
 def _vars_grad_shape(c: ShapeContext) -> list[Shape]:
@@ -197,6 +139,7 @@ def _vars_grad_shape(c: ShapeContext) -> list[Shape]:
     attrs=_BITS,
     shape=_vars_grad_shape,
     differentiable=False,
+    traits={SHARES},
 )
 def fake_quant_with_min_max_vars_gradient_op(
     xp: Any,
@@ -210,7 +153,7 @@ def fake_quant_with_min_max_vars_gradient_op(
 ) -> Any:
     """gradients within the range, and the sums of those below and above it.  Raises InvalidArgument."""
     _check_scalars(min, max)
-    inside, below, above = _parts(gradients, inputs, min, max, num_bits, narrow_range)
+    inside, below, above = gradients_of(gradients, inputs, min, max, num_bits, narrow_range)
     return inside, np.asarray(below.sum(dtype=F)), np.asarray(above.sum(dtype=F))
 
 
@@ -252,7 +195,7 @@ def fake_quant_with_min_max_vars_per_channel_op(
 ) -> Array:
     """inputs [..., d] in the 2 ** num_bits steps from min [d] to max [d].  Raises InvalidArgument."""
     _check_channels(inputs, min, max)
-    return _quantized(inputs, min, max, num_bits, narrow_range, by_inverse=True)
+    return quantized(inputs, min, max, num_bits, narrow_range, by_inverse=True)
 
 
 def _channels_grad_shape(c: ShapeContext) -> list[Shape]:
@@ -284,7 +227,7 @@ def fake_quant_with_min_max_vars_per_channel_gradient_op(
             f"gradient and input must be the same size: {text(gradients.shape)} and {text(inputs.shape)}"
         )
     _check_channels(inputs, min, max)
-    inside, below, above = _parts(gradients, inputs, min, max, num_bits, narrow_range)
+    inside, below, above = gradients_of(gradients, inputs, min, max, num_bits, narrow_range)
     axes = tuple(range(inputs.ndim - 1))
     return inside, below.sum(axis=axes, dtype=F), above.sum(axis=axes, dtype=F)
 

@@ -18,6 +18,7 @@ from headrace.base.traits import QUANTIZED
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.blocks import in_parts
 from headrace.ops.quantization.levels import TYPES, ends, plain
 
 __all__ = ["dequantize", "quantize", "quantize_v2", "quantized_concat"]
@@ -49,7 +50,9 @@ def _rounded(x: Array, mode: bytes) -> Array:
     """Halves away from zero, or to even."""
     if mode == b"HALF_TO_EVEN":
         return np.rint(x)
-    return np.where(x < 0, np.ceil(x - F(0.5)), np.floor(x + F(0.5)))
+    moved = np.copysign(F(0.5), x)
+    moved += x
+    return np.trunc(moved, out=np.asarray(moved))
 
 
 def _quantize_shapes(c: ShapeContext) -> list[Shape]:
@@ -120,11 +123,18 @@ def quantize_v2_op(
         )
     if mode == b"MIN_COMBINED":
         factor = F(last - first) / (high - low)
-        moved = (np.clip(x, low, high) - low) * factor
-        if first < 0:
-            moved = moved - F((last - first + 1) / 2)
-        moved = _rounded(moved, round_mode)
-        found = np.clip(moved.astype(np.float64), first, last).astype(stored)
+
+        def stepped(x: Array) -> Array:
+            moved = (np.clip(x, low, high) - low) * factor
+            if first < 0:
+                moved = moved - F((last - first + 1) / 2)
+            moved = _rounded(moved, round_mode)
+            wide = moved if stored.itemsize < 4 else moved.astype(np.float64)
+            return np.clip(wide, first, last)
+
+        found = (in_parts(stepped, x) if stored.itemsize < 4 and axis == -1 else stepped(x)).astype(
+            stored
+        )
     elif axis != -1:
         raise errors.unimplemented("MIN_FIRST mode is not implemented for Quantize with axis != -1")
     else:

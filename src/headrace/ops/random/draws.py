@@ -35,6 +35,7 @@ from headrace.graph.tensor import Tensor
 from headrace.ops._kernels import random_streams
 from headrace.ops._kernels.poisson import poisson
 from headrace.ops._kernels.random_streams import Stream
+from headrace.ops._kernels.swapping import order_of_swaps
 from headrace.ops.array.constants import checked_sizes
 from headrace.ops.tables import make
 from headrace.run.exec.kernel import KernelContext
@@ -210,10 +211,8 @@ def _order(ctx: KernelContext, value: Any, *, seed: int, seed2: int) -> Array:
     if words is None:
         words = stream.words(first, blocks)
     words = words.ravel()[: rows - 1]
-    order = list(range(rows))
-    for at, step in enumerate((words % np.arange(rows, 1, -1, dtype=np.uint64)).tolist()):
-        order[at], order[at + step] = order[at + step], order[at]
-    return np.array(order)
+    steps = words % np.arange(rows, 1, -1, dtype=np.uint64)
+    return order_of_swaps(np.arange(rows - 1) + steps.astype(np.int64))
 
 
 def _multinomial_shape(c: ShapeContext) -> Shape:

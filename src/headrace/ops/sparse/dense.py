@@ -24,7 +24,7 @@ from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.narrow import single
 from headrace.ops._kernels.row_sums import sums_of_rows
-from headrace.ops._kernels.sparse_keys import is_counting
+from headrace.ops._kernels.sparse_keys import is_counting, row_keys
 from headrace.ops.array.constants import zeros, zeros_like
 from headrace.ops.array.gathering import gather, gather_nd
 from headrace.ops.array.joining import concat
@@ -434,13 +434,15 @@ def sparse_add_op(
     _checked_parts(b_indices, b_values, len(b_shape))
     indices = np.concatenate([a_indices, b_indices])
     values = np.concatenate([a_values, b_values])
-    order = np.lexsort(indices.T[::-1]) if len(a_shape) else np.arange(len(indices))
-    indices, values = indices[order], values[order]
-    new = np.ones(len(indices), bool)
-    new[1:] = (indices[1:] != indices[:-1]).any(axis=1)
-    sums = reduced(np.add, values, np.cumsum(new) - 1, int(new.sum()), 0)
+    keys = row_keys(indices)
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order]
+    new = np.ones(len(keys), bool)
+    new[1:] = keys[1:] != keys[:-1]
+    first = order[new]
+    sums = reduced(np.add, values, np.cumsum(new) - 1, len(first), 0)
     kept = np.abs(sums) >= thresh
-    return indices[new][kept], sums[kept], a_shape.copy()
+    return indices[first[kept]], sums[kept], a_shape.copy()
 
 
 def _same_rows(c: ShapeContext) -> list[Shape]:

@@ -18,6 +18,7 @@ from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.sparse_keys import row_major
 from headrace.ops.array.gathering import gather
 from headrace.ops.array.joining import concat
 from headrace.ops.array.ranges import range as range_
@@ -57,7 +58,9 @@ def sparse_reorder_op(
             f"{unfit(input_indices, input_values)}: indices {list(input_indices.shape)}, "
             f"values {list(input_values.shape)}, shape {list(input_shape.shape)}"
         )
-    order = np.lexsort(input_indices.T[::-1]) if rank else np.arange(count)
+    order = row_major(input_indices)
+    if order is None:
+        return input_indices.copy(), input_values.copy()
     return input_indices[order], input_values[order]
 
 

@@ -28,7 +28,8 @@ __all__ = ["sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum"]
 _FLOATS = "{bfloat16, half, float, double}"
 _INDICES = "Tidx: {int32, int64} = int32; Tsegmentids: {int32, int64} = int32"
 
-Reduce = Callable[[Any, Any, int], Any]
+Reduce = Callable[[Any, Any, Any, int], Any]
+"""Of data, at indices, by ids, a number of segments."""
 
 
 def _check_rows(indices: Any, count: int) -> None:
@@ -71,12 +72,16 @@ def _shape(c: ShapeContext) -> Shape:
     return None if data is None else (count, *data[1:])
 
 
-def _sums(rows: Any, ids: Any, count: int) -> Any:
-    return reduced(np.add, rows, ids, count, 0)
+def _sums(data: Any, indices: Any, ids: Any, count: int) -> Any:
+    return reduced(np.add, data, ids, count, 0, indices)
 
 
-def _root_means(rows: Any, ids: Any, count: int) -> Any:
-    return means(rows, ids, count, 0.5)
+def _means(data: Any, indices: Any, ids: Any, count: int) -> Any:
+    return means(data, ids, count, indices=indices)
+
+
+def _root_means(data: Any, indices: Any, ids: Any, count: int) -> Any:
+    return means(data, ids, count, 0.5, indices)
 
 
 def _family(name: str, types: str, reduce: Reduce, what: str) -> tuple[OpSpec, OpSpec]:
@@ -84,7 +89,8 @@ def _family(name: str, types: str, reduce: Reduce, what: str) -> tuple[OpSpec, O
         if _one_each(data, indices, segment_ids):
             return _rows(data, indices)
         count = _checked(data, indices, segment_ids)
-        return reduce(_rows(data, indices), segment_ids, count)
+        _check_rows(indices, len(data))
+        return reduce(data, indices, segment_ids, count)
 
     def kernel_with_count(
         xp: Any, data: Any, indices: Any, segment_ids: Any, num_segments: Any
@@ -99,7 +105,8 @@ def _family(name: str, types: str, reduce: Reduce, what: str) -> tuple[OpSpec, O
             raise errors.invalid_argument(
                 f"segment ids must be < num_segments, {wanted}, but one is {count - 1}"
             )
-        return reduce(_rows(data, indices), segment_ids, wanted)
+        _check_rows(indices, len(data))
+        return reduce(data, indices, segment_ids, wanted)
 
     kernel.__doc__ = f"""The {what} of the rows of data at the indices whose segment id is i, as row i.
 
@@ -186,7 +193,7 @@ def _gradient_op(name: str, power: float, what: str) -> OpSpec:
 
 
 _SUM, _SUM_COUNTED = _family("SparseSegmentSum", "realnumbertype", _sums, "sum")
-_MEAN, _MEAN_COUNTED = _family("SparseSegmentMean", _FLOATS, means, "mean")
+_MEAN, _MEAN_COUNTED = _family("SparseSegmentMean", _FLOATS, _means, "mean")
 _SQRT_N, _SQRT_N_COUNTED = _family(
     "SparseSegmentSqrtN", _FLOATS, _root_means, "sum, over the square root of the number,"
 )

@@ -36,6 +36,7 @@ from headrace.graph.shape_fns import ShapeContext, check_scattered, from_attr, s
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.places import all_below
 from headrace.ops._kernels.row_changes import divide_at, in_place, put_at
+from headrace.ops._kernels.scattering import rows_at
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.on_device import made_at
 from headrace.run.state.variable import NUMBERS, PYTHON_NUMBERS, State, Variable
@@ -402,7 +403,10 @@ def scatter_nd(ref: Ref, indices: Array, updates: Array, apply: Callable[..., No
             for update in updates.reshape((times, *array.shape)):
                 apply(array, (), update)
         elif updates.size:
-            apply(array, coordinates, updates)
+            whole, where = (
+                rows_at(array, coordinates) if array.flags.c_contiguous else (array, coordinates)
+            )
+            apply(whole, where, updates)
     return ref
 
 

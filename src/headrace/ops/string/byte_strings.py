@@ -139,15 +139,31 @@ def _substr_shape(c: ShapeContext) -> Shape:
     return shape_rules.broadcast(c.shape("input"), pos)
 
 
-def _part(value: bytes, pos: int, count: int, unit: bytes, index: int) -> bytes:
-    whole: Any = value if unit == b"BYTE" else value.decode(errors="surrogateescape")
-    if not -len(whole) <= pos <= len(whole):
+def _start(size: int, value: bytes, pos: int, index: int) -> int:
+    """Where a part begins of `size` units of `value`.  Raises InvalidArgument."""
+    if not -size <= pos <= size:
         raise errors.invalid_argument(
             f"pos {pos} out of range for string {value!r} at index {index}"
         )
-    start = pos + len(whole) if pos < 0 else pos
+    return pos + size if pos < 0 else pos
+
+
+def _part(value: bytes, pos: int, count: int, index: int) -> bytes:
+    """Of characters."""
+    whole = value.decode(errors="surrogateescape")
+    start = _start(len(whole), value, pos, index)
     found = whole[start:] if count < 0 else whole[start : start + count]
-    return found if isinstance(found, bytes) else found.encode(errors="surrogateescape")
+    return found.encode(errors="surrogateescape")
+
+
+def _parts_of_bytes(strings: list[bytes], starts: list[int], counts: list[int]) -> list[bytes]:
+    found = []
+    for index, value in enumerate(strings):
+        pos, count, size = starts[index], counts[index], len(value)
+        if not 0 <= pos <= size:
+            pos = _start(size, value, pos, index)
+        found.append(value[pos:] if count < 0 else value[pos : pos + count])
+    return found
 
 
 @op(
@@ -175,15 +191,12 @@ def substr_op(xp: Any, input: Any, pos: Any, len: Any, *, unit: bytes) -> Any:
             f"Incompatible shapes: {list(np.shape(input))} vs. {list(np.shape(pos))}: input and pos do not broadcast"
         ) from None
     out = np.empty(strings.shape, object)
-    flat = out.reshape(-1)
-    rows = zip(
-        strings.reshape(-1).tolist(),
-        starts.reshape(-1).tolist(),
-        counts.reshape(-1).tolist(),
-        strict=True,
-    )
-    for index, (value, start, count) in enumerate(rows):
-        flat[index] = _part(value, start, count, unit, index)
+    flat = [each.reshape(-1).tolist() for each in (strings, starts, counts)]
+    if unit == b"BYTE":
+        out.reshape(-1)[:] = _parts_of_bytes(*flat)
+    else:
+        rows = zip(*flat, range(out.size), strict=True)
+        out.reshape(-1)[:] = [_part(*row) for row in rows]
     return out
 
 

@@ -7,6 +7,7 @@ Source: behaviour of TF 1.15 (core/kernels/string_split_op.cc), GraphDefs as 2.2
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,13 @@ def _split_shape(c: ShapeContext) -> list[Shape]:
 
 def _sparse(rows: list[list[bytes]]) -> tuple[Any, Any, Any]:
     """(indices, values, shape) of the matrix whose rows these are."""
-    indices = [(row, column) for row, parts in enumerate(rows) for column in range(len(parts))]
+    counts = np.array([*map(len, rows)], np.int64)
+    indices = np.empty((int(counts.sum()), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(rows)), counts)
+    indices[:, 1] = np.arange(len(indices)) - np.repeat(np.cumsum(counts) - counts, counts)
     values = np.empty(len(indices), object)
-    values[:] = [part for parts in rows for part in parts]
-    longest = max((len(parts) for parts in rows), default=0)
-    return (
-        np.array(indices, np.int64).reshape(-1, 2),
-        values,
-        np.array([len(rows), longest], np.int64),
-    )
+    values[:] = [*chain.from_iterable(rows)]
+    return indices, values, np.array([len(rows), counts.max(initial=0)], np.int64)
 
 
 def _vector(strings: Any) -> list[bytes]:
@@ -72,12 +71,18 @@ def string_split_op(
     """
     delimiters = scalar_string(delimiter, "delimiter")
     cut = re.compile(b"[" + re.escape(bytes(sorted({*delimiters}))) + b"]") if delimiters else None
+    alone = delimiters[:1] if len({*delimiters}) == 1 else None
     rows = []
     for value in _vector(input):
-        parts = cut.split(value) if cut else [value[i : i + 1] for i in range(len(value))]
+        if alone is not None:
+            parts = value.split(alone)
+        elif cut is not None:
+            parts = cut.split(value)
+        else:
+            parts = [value[i : i + 1] for i in range(len(value))]
         if not value:
             parts = []
-        rows.append([part for part in parts if part] if skip_empty else parts)
+        rows.append([*filter(None, parts)] if skip_empty else parts)
     return _sparse(rows)
 
 

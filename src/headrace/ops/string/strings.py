@@ -8,7 +8,6 @@ reduce_join_op.cc), GraphDefs as 2.21.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +26,7 @@ from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import static_axis
-from headrace.ops._kernels.number_text import doubles, singles
+from headrace.ops._kernels.number_text import doubles, has_underscores, parse_int, singles
 from headrace.ops.array.constants import constant
 from headrace.ops.array.ranges import range as range_of
 from headrace.ops.array.shapes import rank
@@ -47,9 +46,9 @@ __all__ = [
 def mapped(function: Callable[[Any], Any], strings: Any, dtype: Any = object) -> Any:
     """`function` of each element, as an array of the same shape."""
     found = np.empty(np.shape(strings), dtype)
+    values = map(function, np.reshape(strings, -1).tolist())
     flat = found.reshape(-1)
-    for index, value in enumerate(np.reshape(strings, -1).tolist()):
-        flat[index] = function(value)
+    flat[:] = [*values] if dtype is object else np.fromiter(values, dtype, flat.size)
     return found
 
 
@@ -299,23 +298,16 @@ def as_string(
     return made
 
 
-_INT = re.compile(rb"\s*[+-]?\d+\s*\Z")
-
-
-def _integer(value: bytes, kind: DType) -> int:
-    """Raises ValueError."""
-    if not _INT.match(value) or not kind.min <= int(value) <= kind.max:
-        raise ValueError(value)
-    return int(value)
-
-
 def _numbers(strings: list[bytes], kind: DType) -> Any:
     """Raises ValueError."""
     if kind is dtypes.float32:
         return singles(strings, True)
     if kind is dtypes.float64:
         return doubles(strings, True)
-    return np.array([_integer(value, kind) for value in strings], kind.np)
+    found = [*map(parse_int if has_underscores(strings) else int, strings)]
+    if found and not kind.min <= min(found) <= max(found) <= kind.max:
+        raise ValueError(found)
+    return np.array(found, kind.np)
 
 
 @op(
@@ -425,6 +417,10 @@ def string_strip(xp: Any, input: Any) -> Any:
     return mapped(bytes.strip, input)
 
 
+_WITHIN = bytes(range(0x80, 0xC0))
+"""Bytes of UTF-8 that no character begins with."""
+
+
 @op(
     "StringLength",
     inputs="input: string",
@@ -441,7 +437,7 @@ def string_length_op(xp: Any, input: Any, *, unit: bytes) -> Any:
     """
     if unit == b"BYTE":
         return mapped(len, input, np.int32)
-    return mapped(lambda value: sum((byte & 0xC0) != 0x80 for byte in value), input, np.int32)
+    return mapped(lambda value: len(value.translate(None, _WITHIN)), input, np.int32)
 
 
 @of_ragged
