@@ -288,6 +288,23 @@ def test_all_elements_of_any_rank_are_summed_by_blocks(
     assert counts == [-(-1000 // BLOCK)]
 
 
+@pytest.mark.parametrize("rows", [99, 100, 150, 287, 288])
+def test_several_nodes_share_middling_arrays(
+    rows: int, runtime: Runtime, counts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two nodes, and sums, do not."""
+    monkeypatch.setattr(elementwise, "_MIDDLING", 100)
+    monkeypatch.setattr(elementwise, "_PART", 20)
+    x = placeholder(None)
+    several, two = tf.nn.relu(x * 2.0) - x, tf.square(x) + x
+    both([several], {x: X[:rows]}, runtime)
+    wanted = [] if rows < 100 else [-(-rows // (20 if rows < 3 * BLOCK else BLOCK))]
+    assert counts == wanted
+    both([two], {x: X[:rows]}, runtime)
+    both([tf.reduce_sum(several)], {x: X[:rows]}, runtime)
+    assert len(counts) == len(wanted) + (2 if rows >= 3 * BLOCK else 0)
+
+
 def chain(x: Any) -> Any:
     return tf.tanh(x * 0.5 + 0.25) - x * 0.125
 

@@ -36,6 +36,9 @@ from headrace.run.exec.instructions import Kernel
 _SUMS = frozenset(("Sum", "Mean"))
 _FIRST_SLOT = 16  # of scratch memory; kernels number theirs from 0
 _LEAST = 1 << 14  # elements of what is written over; of less new memory is as quick
+_MIDDLING = 1 << 17  # elements from which several nodes are shared by threads, too
+_SEVERAL = 3
+_PART = 1 << 15  # elements of a block of these
 _LONE = 4  # blocks at a time of what makes nothing in between
 
 
@@ -123,7 +126,7 @@ def works_by_elements(op: Operation) -> bool:
 def maybe_large(tensor: Tensor) -> bool:
     """Whether it may have so many elements that groups are cut into blocks, as far as is known."""
     raw = tensor._raw
-    return raw is None or None in raw or math.prod(raw) >= LARGE  # type: ignore[arg-type]
+    return raw is None or None in raw or math.prod(raw) >= min(_MIDDLING, LARGE)  # type: ignore[arg-type]
 
 
 def is_surely_large(op: Operation) -> bool:
@@ -218,9 +221,12 @@ def _build(own: Sequence[int], group: Group) -> Kernel:
     over = _overwritten(steps, places, group) if own else []
     blocked = Blocked(steps[:-1] if sums else steps, len(group.inputs), group)
 
+    several = len(steps) >= _SEVERAL and blocked.writes
+    least = min(_MIDDLING, LARGE) if several else LARGE
+
     def at_once(values: Sequence[Any]) -> Sequence[Any] | None:
         for value in values:
-            if value.size >= LARGE:
+            if value.size >= least:
                 found = blocked.result(values)
                 return None if found is None else (found,)
         return None
@@ -339,6 +345,8 @@ class Blocked:
         self._keeps = bool(self._sums and group.root.attrs["keep_dims"])
         self._axes = _only_axes(group, steps) if self._sums else -1
         self._lone = len(steps) == 1 and not self._sums  # nothing that the cache could keep
+        self.writes = not self._sums and all(step.ufunc is not None for step in steps)
+        """Whether an element depends on no block, and all is written into arrays."""
 
     def result(self, values: Sequence[Any]) -> Any:
         """The group's result; None where it has to run op by op.  Raises what a kernel does."""
@@ -347,14 +355,15 @@ class Blocked:
         row = row_of(elements, shape)
         if row is None or (self._sums and (row > 1 or all(map(_is_alike, elements)))):
             return None
-        count = -(-math.prod(shape) // self._each(row))
+        count = -(-math.prod(shape) // self._each(row, math.prod(shape)))
         out = np.empty(count if self._sums else shape, self._dtype)
         self.run(values, shape, row, out)
         return self._summed(out, shape) if self._sums else out
 
-    def _each(self, row: int) -> int:
-        """Elements of a block."""
-        return max((_LONE * BLOCK if self._lone else BLOCK) // row, 1) * row
+    def _each(self, row: int, size: int) -> int:
+        """Elements of a block, of `size` in all."""
+        most = _LONE * BLOCK if self._lone else BLOCK
+        return max((most if size >= LARGE else _PART) // row, 1) * row
 
     def run(self, values: Sequence[Any], shape: tuple[int, ...], row: int, out: Any) -> None:
         """Fill `out` with the result, which has this shape, or with the sums of its blocks.
@@ -362,7 +371,7 @@ class Blocked:
         row: `row_of(values, shape)`.  Raises what a kernel does.
         """
         size = math.prod(shape)
-        each = self._each(row)
+        each = self._each(row, size)
         count = -(-size // each)
         values = [value[(0,) * value.ndim] if _is_alike(value) else value for value in values]
         moving = [value.shape == shape for value in values]
