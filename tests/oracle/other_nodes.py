@@ -58,7 +58,6 @@ OTHER_NODES: dict[str, str] = {
     r"tf\.(matrix_set_diag|linalg\.set_diag|linalg\.tridiagonal_solve)\(.*": (
         "gradients of fewer nodes; ranks must be known, as in 1.15"
     ),
-    r"V\(2\)\.initialized_value\(\)": "gradients of a variable that is read in a branch",
     r"tf\.manip\.space_to_batch_nd.*": "blocks of unknown rank are left to the step",
     r"tf\.tensor_scatter_nd_(max|min).*": "no gradients, as in 1.15",
     r"tf\.sparse_to_dense.*|tf\.sparse(\.|_)(maximum|minimum).*": (
