@@ -203,13 +203,16 @@ class Layer(Trackable):
         self.build(nest.map_structure(lambda each: getattr(each, "shape", None), inputs))
         self.built = True
 
+    def _scope_base(self) -> str:
+        return self._base
+
     def _find_scope(self, scope: Any) -> None:
         """The layer's scope, the first time."""
         if self._scope is None:
             if self._reuse:
-                opened = variable_scope(self._base if scope is None else scope)
+                opened = variable_scope(self._scope_base() if scope is None else scope)
             else:
-                opened = variable_scope(scope, default_name=self._base)
+                opened = variable_scope(scope, default_name=self._scope_base())
             with opened as self._scope:
                 pass
 

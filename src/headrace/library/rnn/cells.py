@@ -176,6 +176,7 @@ class RNNCell(Layer):
         self._variables: dict[str, Any] = {}
 
     def _scope_base(self) -> str:
+        """Of a cell whose subclass has not called `__init__`, too."""
         return getattr(self, "_base", None) or snake(type(self).__name__)
 
     @property
@@ -212,13 +213,7 @@ class RNNCell(Layer):
 
     def _stepped(self, inputs: Any, state: Any, scope: Any) -> Any:
         """`call` in the cell's own scope, which is found on the first call."""
-        if self._scope is None:
-            if self._reuse:
-                opened = variable_scope(self._scope_base() if scope is None else scope)
-            else:
-                opened = variable_scope(scope, default_name=self._scope_base())
-            with opened as self._scope:
-                pass
+        self._find_scope(scope)
         inside = variable_scope(
             self._scope,
             reuse=True if self.built else self._reuse,

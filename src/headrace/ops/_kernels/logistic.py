@@ -2,7 +2,7 @@
 
 Programs build it of nine nodes, and its gradient of nine more; of these, five choose by the sign of x.  Here nothing is
 chosen: |x| needs no condition, and the gradient is multiplied by 0, 1 or -1.  Each element has the bits that the nodes
-give it one by one, but for the sign of a zero.
+give it one by one, but for the sign of a zero; and where the loss's own gradient is infinite, 0 times it is no number.
 Called by: plan.rules.logistic_losses.  Threads: any; large arrays are shared by the task's worker pool.
 """
 
