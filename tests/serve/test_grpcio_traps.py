@@ -194,7 +194,10 @@ while True:
     except KeyboardInterrupt:
         print(time.monotonic(), flush=True)
     session.run(put)
-    print(session.run([step, has_begun])[0], flush=True)
+    if session.run(size):
+        print(session.run([step, has_begun])[0], flush=True)
+    else:
+        print("the interrupted step has taken it", flush=True)
     if sys.stdin.readline() != "again\\n":
         break
 """
@@ -210,27 +213,33 @@ def test_ctrl_c_in_a_blocked_run_is_heard_at_once_and_the_session_goes_on(
     interrupted(server.target("local:0") if target == "another process" else target)
 
 
-def interrupted(where: str) -> None:
-    """Run `INTERRUPTED` on that target, interrupt it, and see when it hears that and whether it goes on."""
+def interrupted(where: str, may_miss: int = 0) -> None:
+    """Run `INTERRUPTED` on that target, interrupt it, and see when it hears that and whether it goes on.
+
+    may_miss: of how many steps that server may miss that they were cancelled.
+    """
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, where],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdin is not None
     assert process.stdout is not None
-    best = float("inf")
+    best, missed = float("inf"), 0
     try:
         for _ in range(ATTEMPTS):
             assert process.stdout.readline() == "blocked\n", process.communicate()
             sent = time.monotonic()  # of the system, so of the other process too
             process.send_signal(signal.SIGINT)
             best = min(best, float(process.stdout.readline()) - sent)
-            assert process.stdout.readline() == "7\n", process.communicate()
-            if best < INTERRUPTED_WITHIN_S:
+            took = process.stdout.readline()
+            missed += took != "7\n"
+            assert took == "7\n" or missed <= may_miss, (took, process.communicate())
+            if best < INTERRUPTED_WITHIN_S and took == "7\n":
                 break
             process.stdin.write("again\n")
             process.stdin.flush()
         assert best < INTERRUPTED_WITHIN_S
+        assert took == "7\n"
         _, err = process.communicate("\n", timeout=EXIT_WITHIN_S)
         assert (process.returncode, complaints(err)) == (0, [])
     finally:
