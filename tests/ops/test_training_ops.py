@@ -191,6 +191,10 @@ CASES: dict[str, tuple[str, dict[str, Any], int, list[Any], Callable[..., Any]]]
     ),
     "Adadelta": ("ApplyAdadelta", {}, 3, [0.1, 0.9, 0.01, "g"], adadelta),
     "RMSProp": ("ApplyRMSProp", {}, 3, [0.1, 0.9, 0.8, 0.01, "g"], rms_prop),
+    "RMSProp without momentum": ("ApplyRMSProp", {}, 3, [0.1, 0.9, 0.0, 0.01, "g"], rms_prop),
+    "centered RMSProp without it": (
+        "ApplyCenteredRMSProp", {}, 4, [0.1, 0.2, 0.0, 5.0, "g"], centered,
+    ),
     "centered RMSProp": ("ApplyCenteredRMSProp", {}, 4, [0.1, 0.2, 0.8, 5.0, "g"], centered),
     "AddSign": ("ApplyAddSign", {}, 2, [0.1, 1.0, 0.9, 0.99, "g"], add_sign),
     "PowerSign": ("ApplyPowerSign", {}, 2, [0.1, 0.7, 0.9, 0.99, "g"], power_sign),
@@ -234,6 +238,21 @@ def test_an_update_is_its_formula_in_place(
         assert array is not None
         assert array.dtype == dtype
         np.testing.assert_allclose(array.astype(np.float64), want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["ApplyRMSProp", "ApplyCenteredRMSProp"])
+def test_without_momentum_it_does_not_matter_what_that_was(name: str) -> None:
+    """In TensorFlow nothing ever ends a NaN there."""
+    slots = CASES["RMSProp" if name == "ApplyRMSProp" else "centered RMSProp"][2] - 2
+    found = []
+    for before in (0.0, np.nan, np.inf):
+        held = [variable(np.array([1.0, 2.0])) for _ in range(1 + slots)]
+        mom = variable(np.array([before, 3.0]))
+        rates = [np.float64(each) for each in (0.1, 0.9, 0.0, 5.0)]
+        run(name, *held, mom, *rates[:4], np.array([0.5, -0.5]))
+        found.append([each.snapshot().tolist() for each in (*held, mom)])
+    assert found[0] == found[1] == found[2]
+    assert np.isfinite(found[0]).all()
 
 
 def test_any_layout_will_do(rng: np.random.Generator) -> None:

@@ -292,13 +292,12 @@ def test_all_elements_of_any_rank_are_summed_by_blocks(
 def test_several_nodes_share_middling_arrays(
     rows: int, runtime: Runtime, counts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two nodes, and sums, do not."""
+    """Each does one half.  Two nodes, and sums, do not share them."""
     monkeypatch.setattr(elementwise, "_MIDDLING", 100)
-    monkeypatch.setattr(elementwise, "_PART", 20)
     x = placeholder(None)
     several, two = tf.nn.relu(x * 2.0) - x, tf.square(x) + x
     both([several], {x: X[:rows]}, runtime)
-    wanted = [] if rows < 100 else [-(-rows // (20 if rows < 3 * BLOCK else BLOCK))]
+    wanted = [] if rows < 100 else [2 if rows < 3 * BLOCK else -(-rows // BLOCK)]
     assert counts == wanted
     both([two], {x: X[:rows]}, runtime)
     both([tf.reduce_sum(several)], {x: X[:rows]}, runtime)

@@ -59,13 +59,20 @@ def _with_momentum(
     lr: Any,
     momentum: Any,
 ) -> None:
-    """mom = momentum * mom + lr * grad / sqrt(scale); var -= mom; uses scratch 0 and overwrites `scale`."""
-    step = temporary(0)
+    """mom = momentum * mom + lr * grad / sqrt(scale); var -= mom; uses scratch 1 and overwrites `scale`.
+
+    Of a momentum of 0, as it mostly is, it does not matter what `mom` was, nor whether that was finite.
+    """
     np.sqrt(scale, out=scale)
-    np.multiply(grad, lr, out=step)
-    np.divide(step, scale, out=step)
-    np.multiply(mom, momentum, out=mom)
-    np.add(mom, step, out=mom)
+    if momentum == 0:
+        np.multiply(grad, lr, out=mom)
+        np.divide(mom, scale, out=mom)
+    else:
+        step = temporary(1)
+        np.multiply(grad, lr, out=step)
+        np.divide(step, scale, out=step)
+        np.multiply(mom, momentum, out=mom)
+        np.add(mom, step, out=mom)
     np.subtract(var, mom, out=var)
 
 
@@ -89,7 +96,7 @@ def rms_prop(
 ) -> None:
     """ms moves towards grad^2 by 1 - rho; mom = momentum * mom + lr * grad / sqrt(ms + epsilon); var -= mom."""
     approach_square(temporary, ms, grad, rest(rho))
-    scale = temporary(1)
+    scale = temporary(0)  # what is in a cache: large updates wait for memory
     np.add(ms, epsilon, out=scale)
     _with_momentum(temporary, var, mom, scale, grad, lr, momentum)
 
@@ -116,7 +123,7 @@ def centered_rms_prop(
     """As RMSProp, scaled by the variance: ms - mg^2, where mg moves towards grad by 1 - rho."""
     approach_square(temporary, ms, grad, rest(rho))
     approach(temporary, mg, grad, rest(rho))
-    scale = temporary(1)
+    scale = temporary(0)
     np.multiply(mg, mg, out=scale)
     np.subtract(ms, scale, out=scale)
     np.add(scale, epsilon, out=scale)

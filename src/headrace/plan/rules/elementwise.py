@@ -38,7 +38,7 @@ _FIRST_SLOT = 16  # of scratch memory; kernels number theirs from 0
 _LEAST = 1 << 14  # elements of what is written over; of less new memory is as quick
 _MIDDLING = 1 << 17  # elements from which several nodes are shared by threads, too
 _SEVERAL = 3
-_PART = 1 << 15  # elements of a block of these
+_HALVES = 2  # blocks of these: at every call of a smaller one threads wait for the interpreter
 _LONE = 4  # blocks at a time of what makes nothing in between
 
 
@@ -362,8 +362,9 @@ class Blocked:
 
     def _each(self, row: int, size: int) -> int:
         """Elements of a block, of `size` in all."""
-        most = _LONE * BLOCK if self._lone else BLOCK
-        return max((most if size >= LARGE else _PART) // row, 1) * row
+        if size < LARGE:
+            return -(-size // (_HALVES * row)) * row
+        return max((_LONE * BLOCK if self._lone else BLOCK) // row, 1) * row
 
     def run(self, values: Sequence[Any], shape: tuple[int, ...], row: int, out: Any) -> None:
         """Fill `out` with the result, which has this shape, or with the sums of its blocks.
