@@ -215,20 +215,29 @@ def _describe(value: Any) -> str:
     return type(value).__name__
 
 
+_STRINGS: Final = (str, bytes, bytearray)
+
+
+def _kinds(array: np.ndarray[Any, Any]) -> set[type]:
+    """The types of its elements."""
+    return {*map(type, array.reshape(-1).tolist())}
+
+
 def _check_strings(array: np.ndarray[Any, Any]) -> None:
     """Raises TypeError if an element is no string."""
-    for item in array.reshape(-1):
-        if not isinstance(item, (str, bytes, bytearray)):
-            raise TypeError(f"element {item!r:.40} is not a string")
+    if all(issubclass(kind, _STRINGS) for kind in _kinds(array)):
+        return
+    item = next(item for item in array.reshape(-1) if not isinstance(item, _STRINGS))
+    raise TypeError(f"element {item!r:.40} is not a string")
 
 
 def strings(value: Any) -> np.ndarray[Any, Any]:
     """An object array of bytes; str is encoded as UTF-8.  Raises TypeError on other elements."""
     array = np.asarray(value, dtype=object)
-    flat = array.reshape(-1)
-    if all(type(item) is bytes for item in flat):
+    if _kinds(array) <= {bytes}:
         return array
     _check_strings(array)
+    flat = array.reshape(-1)
     encoded = np.empty(flat.shape, object)
     for index, item in enumerate(flat):
         encoded[index] = item.encode() if isinstance(item, str) else bytes(item)

@@ -1,7 +1,7 @@
 """Lookup tables: values by key, shared by the steps of a task.
 
 A table holds its values as rows of one array and each key's row in a dict, so that many keys are found in one pass over
-the dict and one gather.
+the dict, or over an index in arrays, and one gather.
 Called by: ops.state.tables.  Threads: any; one lock a table.  Nothing waits.
 Source: TF 1.15 core/kernels/lookup_table_op.cc, initializable_lookup_table.cc, for behaviour
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import text
 from headrace.run.state.resources import Resource
+from headrace.run.state.table_rows import Finder, index_of
 from headrace.run.state.words import ByWord, numbered
 from headrace.run.uninterrupted import changes
 
@@ -26,8 +26,7 @@ Array = np.ndarray[Any, Any]
 
 _LEAST_ROWS = 16
 _LEAST_BUCKETS = 4
-_SPREAD = 8
-"""How far apart whole numbers may be, on average, so that an array finds them, and no dict."""
+_PATIENCE = 15  # lookups of words
 
 
 @changes
@@ -46,6 +45,7 @@ class LookupTable(Resource):
         self.value_shape = value_shape
         self._lock = threading.Lock()
         self._rows: dict[Any, int] = {}
+        self._finder = Finder()
         self._values: Array = np.empty((0, *value_shape), value_dtype.np)
 
     def check_types(self, keys: DType, values: DType) -> None:
@@ -120,8 +120,7 @@ class LookupTable(Resource):
 
     def _rows_of(self, keys: Array) -> Array:
         """The row of each key, flat, -1 where there is none.  Under the lock."""
-        listed = self._listed(keys)
-        return np.fromiter(map(self._rows.get, listed, repeat(-1)), np.intp, len(listed))
+        return self._finder.of(self._rows, self._listed(keys))
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -156,8 +155,9 @@ class StaticTable(LookupTable):
     def __init__(self, name: str, key_dtype: DType, value_dtype: DType) -> None:
         super().__init__(name, key_dtype, value_dtype)
         self._ready = False
-        self._direct: tuple[int, Array] | None = None
-        """Of whole numbers close to each other: the lowest, and the row of each from it on."""
+        self._index: Callable[[Array], Array] | None = None
+        """See `table_rows`."""
+        self._one_by_one = 0  # so many lookups of words, since in the last one hardly any repeated
         self._by_word = ByWord(self._rows_of_words)
 
     def find(self, keys: Array, default: Array) -> Array:
@@ -197,7 +197,7 @@ class StaticTable(LookupTable):
         with self._lock:
             if not self._ready:
                 self._rows, self._values = rows, values.copy()
-                self._direct = self._indexed(keys)
+                self._index = index_of(keys, rows)
                 self._ready = True
             elif len(listed) != len(self._rows):
                 raise errors.failed_precondition(
@@ -207,35 +207,25 @@ class StaticTable(LookupTable):
 
     replace = initialize
 
-    def _indexed(self, keys: Array) -> tuple[int, Array] | None:
-        """See `_direct`; None if the keys are no whole numbers, or too far apart."""
-        if keys.dtype.kind not in "iu" or not len(keys):
-            return None
-        low, high = int(keys.min()), int(keys.max())
-        if high - low >= _SPREAD * len(keys):
-            return None
-        rows = np.full(high - low + 1, -1, np.intp)
-        rows[(keys - low).astype(np.intp)] = np.fromiter(
-            map(self._rows.get, keys.tolist()), np.intp, len(keys)
-        )
-        return low, rows
-
     def _rows_of(self, keys: Array) -> Array:
         """See `LookupTable`."""
-        if self._direct is None:
-            return self._rows_of_listed(self._listed(keys))
-        low, rows = self._direct
-        flat = keys.reshape(-1)
-        inside = (flat >= low) & (flat < low + len(rows))
-        places = np.where(inside, flat, low) - low
-        return np.where(inside, rows[places.astype(np.intp)], -1)
+        if self._index is not None:
+            return self._index(keys.reshape(-1))
+        return self._rows_of_listed(self._listed(keys))
 
     def _rows_of_listed(self, keys: list[Any]) -> Array:
-        known = numbered(keys) if self.key_dtype is dtypes.string and self._ready else None
-        return self._rows_of_words(keys) if known is None else self._by_word.found(*known)
+        if self.key_dtype is dtypes.string and self._ready:
+            if self._one_by_one > 0:
+                self._one_by_one -= 1
+            else:
+                known = numbered(keys)
+                if known is not None:
+                    return self._by_word.found(*known)
+                self._one_by_one = _PATIENCE
+        return self._rows_of_words(keys)
 
     def _rows_of_words(self, words: Sequence[Any]) -> Array:
-        return np.fromiter(map(self._rows.get, words, repeat(-1)), np.intp, len(words))
+        return self._finder.of(self._rows, words)
 
     def _check_same(self, keys: list[Any], values: Array, rows: dict[Any, int]) -> None:
         """Raises FailedPrecondition if a key that comes twice has two values."""
