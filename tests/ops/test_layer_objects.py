@@ -121,3 +121,99 @@ def test_what_a_layer_does_not_know_is_refused() -> None:
         Scaled(2).count_params()
     with pytest.raises(AttributeError, match="Dense has no 'kernel'"):
         _ = tf.layers.Dense(2).kernel
+
+
+class Normed(tf.layers.BatchNormalization):
+    """One whose variables are all made before the first call, with another one."""
+
+    def build(self, input_shape: Any) -> None:
+        self.power = self.add_weight("power", [], initializer=tf.ones_initializer())
+        super().build(input_shape)
+        self.gamma = self.gamma**self.power
+
+
+def test_a_layer_of_tf_layers_may_be_a_base_that_makes_its_variables_first() -> None:
+    layer = Normed(
+        gamma_initializer=tf.constant_initializer(2.0), name="n", gamma_regularizer=_square
+    )
+    with tf.variable_scope("cut", partitioner=tf.fixed_size_partitioner(2)):
+        first = layer(tf.constant([[1.0, 2.0], [3.0, 6.0]]), training=True)
+        layer(tf.ones([3, 2]))
+    names = [each.op.name for each in tf.global_variables()]
+    whole = ["cut/n/moving_mean", "cut/n/moving_variance"]
+    assert [each for each in names if "part" not in each] == ["cut/n/power", *whole]
+    assert len(layer.updates) == 2
+    assert layer.get_updates_for(None) == []
+    assert len(layer.losses) == len(layer.get_losses_for(None)) == 2  # of each part
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert np.allclose(session.run(first), [[-2, -2], [2, 2]], atol=1e-2)
+
+
+def test_variables_are_there_after_build_and_the_call_uses_them() -> None:
+    layer = tf.layers.Conv2D(4, 3, name="c", kernel_regularizer=_square)
+    layer.build([None, 8, 8, 2])
+    kernel = layer.kernel
+    assert layer.built
+    assert layer(tf.ones([1, 8, 8, 2])).shape == (1, 6, 6, 4)
+    assert layer.kernel is kernel
+    assert [each.op.name for each in tf.global_variables()] == ["c/kernel", "c/bias"]
+    assert len(layer.losses) == len(tf.losses.get_regularization_losses()) == 1
+    with pytest.raises(ValueError, match="incompatible with the layer"):
+        layer(tf.ones([1, 8, 8, 3]))
+
+
+def test_build_of_a_shape_that_is_not_taken_is_refused_and_makes_nothing() -> None:
+    with pytest.raises(
+        ValueError, match="last dimension of the inputs to `Dense` should be defined"
+    ):
+        tf.layers.Dense(2).build([3, None])
+    with pytest.raises(ValueError, match=r"layer small .*expected min_ndim=4, found ndim=2"):
+        tf.layers.Conv2D(2, 3, name="small").compute_output_shape([3, 4])
+    assert tf.global_variables() == []
+    assert tf.get_default_graph().get_operations() == []
+
+
+def test_what_makes_only_some_of_its_variables_gets_the_others_from_the_call() -> None:
+    class OwnKernel(tf.layers.Dense):
+        def build(self, input_shape: Any) -> None:
+            ones = tf.ones_initializer()
+            self.kernel = 2 * self.add_weight("half", [3, self.units], initializer=ones)
+            self.built = True
+
+    layer = OwnKernel(2)
+    found = [layer(tf.ones([1, 3])) for _ in range(2)]
+    assert [each.op.name for each in layer.variables] == ["own_kernel/half", "own_kernel/bias"]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert np.equal(session.run(found), 6).all()
+
+
+def test_arguments_of_a_layer_are_its_attributes() -> None:
+    pool, norm = tf.layers.MaxPooling2D(2, (2, 1)), tf.layers.BatchNormalization(momentum=0.9)
+    assert (pool.pool_size, pool.strides, pool.padding) == ((2, 2), (2, 1), "valid")
+    assert (norm.momentum, norm.epsilon, norm.center) == (0.9, 1e-3, True)
+    assert tf.layers.Conv3D(1, 2, strides=(1, 2, 3)).strides == (1, 2, 3)
+    assert tf.layers.Conv1D(1, 2).rank == 1
+    assert tf.layers.Dense(3).activation(4.0) == 4.0
+    for missing in ("kernel", "rank", "inputs", "_nothing"):
+        with pytest.raises(AttributeError, match=missing):
+            getattr(tf.layers.Dense(3), missing)
+
+
+def test_losses_and_updates_are_those_of_inputs_or_of_none() -> None:
+    layer, x, y = Scaled(2, activity_regularizer=tf.reduce_sum), tf.ones([1, 3]), tf.ones([2, 3])
+    layer(x)
+    layer(y)
+    layer.add_update(tf.assign_add(layer.gain, tf.reduce_sum(y) * [1.0, 1.0]), inputs=y)
+    assert layer.get_losses_for(None) == layer.losses[:1]
+    assert layer.get_losses_for(x) == layer.losses[1:2]
+    assert layer.get_losses_for([x, y]) == layer.losses[1:]
+    assert layer.get_losses_for(tf.ones([1, 3])) == []
+    assert layer.get_updates_for(None) == layer.updates[:2]
+    assert layer.get_updates_for(y) == layer.updates[2:]
+
+
+def test_a_layer_that_says_no_shape_is_asked_for_none() -> None:
+    with pytest.raises(NotImplementedError, match="define compute_output_shape"):
+        Scaled(2).compute_output_shape([3, 4])

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from headrace.base import dtypes, nest
+from headrace.base.shapes import TensorShape
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
@@ -25,7 +26,12 @@ from headrace.graph.tensor import Tensor
 from headrace.library.layers.input_spec import check_inputs
 from headrace.library.tracking.trackable import Trackable
 from headrace.library.variables.partitioned import PartitionedVariable
-from headrace.library.variables.variable_scope import VariableScope, get_variable, variable_scope
+from headrace.library.variables.variable_scope import (
+    VariableScope,
+    get_variable,
+    get_variable_scope,
+    variable_scope,
+)
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.math.casting import cast
 
@@ -110,10 +116,33 @@ def layer_variable(
     return variable, add_regularization(name, variable, regularizer)
 
 
+@contextmanager
+def uncut() -> Iterator[None]:
+    """Where variables are not cut into parts, whatever the scope says."""
+    with variable_scope(get_variable_scope(), auxiliary_name_scope=False) as scope:
+        scope.set_partitioner(None)
+        yield
+
+
 def is_new(variable: Any, before: Sequence[Any]) -> bool:
     """Whether none of a variable's parts was among the global ones before."""
     parts = list(variable) if isinstance(variable, PartitionedVariable) else [variable]
     return not any(part is each for part in parts for each in before)
+
+
+def depends_on(element: Any, inputs: Sequence[Any]) -> bool:
+    """Whether what an operation or tensor is made of are one or more of these tensors."""
+    wanted, waiting = {id(each) for each in inputs}, [getattr(element, "op", element)]
+    seen = {*waiting}
+    while waiting:
+        op = waiting.pop()
+        if any(id(each) in wanted for each in (*op.inputs, *op.outputs)):
+            return True
+        for other in (*op.control_inputs, *(each.op for each in op.inputs)):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    return False
 
 
 class Layer(Trackable):
@@ -127,6 +156,7 @@ class Layer(Trackable):
     _graph: Graph | None = None
     _updates: Sequence[Any] = ()
     _losses: Sequence[Any] = ()
+    _apart: Sequence[Any] = ()  # those of both that depend on no inputs
 
     def __init__(
         self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any
@@ -193,6 +223,15 @@ class Layer(Trackable):
 
     apply = __call__
 
+    def compute_output_shape(self, input_shape: Any) -> TensorShape:
+        """The shape of what `call` gives for inputs of that shape, if a subclass says so.
+
+        Raises NotImplementedError if it does not.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say what shape its outputs have: define compute_output_shape in it"
+        )
+
     def _getter(self) -> Callable[..., Any] | None:
         """The custom getter in force while the layer is called."""
         return None
@@ -232,7 +271,7 @@ class Layer(Trackable):
             with name_scope("ActivityRegularizer"):
                 for output in nest.flatten(outputs):
                     loss = self._activity_regularizer(output)
-                    self.add_loss(loss / cast(shape_of(output)[0], loss.dtype))
+                    self.add_loss(loss / cast(shape_of(output)[0], loss.dtype), inputs=True)
 
     def add_weight(
         self,
@@ -255,29 +294,55 @@ class Layer(Trackable):
         of = initializer, regularizer, constraint
         with self._entered():
             variable, losses = layer_variable(name, shape, kind, of, wanted, **others)
-        self._losses = [*self._losses, *losses]
+        self._keep_losses(losses)
         return self._kept(self._variables.setdefault(name, variable), name)
 
     add_variable = add_weight
 
+    def _keep_losses(self, losses: Sequence[Any]) -> None:
+        """Of variables alone."""
+        self._losses, self._apart = [*self._losses, *losses], [*self._apart, *losses]
+
     def add_loss(self, losses: Any, inputs: Any = None) -> None:
         """Add a loss, or a list of them, to `losses` and to the collection REGULARIZATION_LOSSES.
 
-        inputs: what the losses depend on; heeded by nobody.
+        inputs: what the losses depend on, see `get_losses_for`.
         """
         found = [each() if callable(each) else each for each in nest.flatten(losses)]
         found = [each for each in found if each is not None]
         self._losses = [*self._losses, *found]
+        if inputs is None:
+            self._apart = [*self._apart, *found]
         _add_new(scopes.get_default_graph(), GraphKeys.REGULARIZATION_LOSSES, found)
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
         """Add an operation, or a list of them, to `updates`; those are in the collection UPDATE_OPS after the call.
 
-        inputs: what the updates depend on; heeded by nobody.
+        inputs: what the updates depend on, see `get_updates_for`.
         """
         found = [each() if callable(each) else each for each in nest.flatten(updates)]
         ops = [each.op if hasattr(each, "op") else each for each in found]
         self._updates = [*self._updates, *ops]
+        if inputs is None:
+            self._apart = [*self._apart, *ops]
+
+    def get_losses_for(self, inputs: Any) -> list[Any]:
+        """Those of `losses` that were added as depending on inputs, and do depend on these, a tensor or a nest of them.
+
+        None: the others, such as those of regularizers of variables.
+        """
+        return self._of_inputs(self.losses, inputs)
+
+    def get_updates_for(self, inputs: Any) -> list[Any]:
+        """Of `updates`, as `get_losses_for`."""
+        return self._of_inputs(self.updates, inputs)
+
+    def _of_inputs(self, elements: Sequence[Any], inputs: Any) -> list[Any]:
+        apart = {id(each) for each in self._apart}
+        if inputs is None:
+            return [each for each in elements if id(each) in apart]
+        given = nest.flatten(inputs)
+        return [each for each in elements if id(each) not in apart and depends_on(each, given)]
 
     def _kept(self, variable: Any, name: str) -> Any:
         """`variable`, as part of the layer in object-based checkpoints, unless it is a partitioned one."""

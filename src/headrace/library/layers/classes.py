@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
+from headrace.base import dtypes, nest
+from headrace.base.shapes import TensorShape
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.tensor import Tensor
@@ -17,7 +20,9 @@ from headrace.library.layers import convolutions as image_layers
 from headrace.library.layers import dense as layers
 from headrace.library.layers import normalization as norm_layers
 from headrace.library.layers import pooling as pooling_layers
-from headrace.library.layers.base import Entered, Layer
+from headrace.library.layers.base import Entered, Layer, depends_on, layer_variable, uncut
+from headrace.library.layers.parameters import for_each
+from headrace.library.layers.trial import Wanted, tried
 
 __all__ = [
     "AveragePooling1D",
@@ -55,6 +60,7 @@ class _OfFunction(Layer):
         self._arguments = {k: v for k, v in bound.arguments.items() if k != "inputs"}
         self._reuse = self._arguments.get("reuse")
         self._activity_regularizer = None  # the function's own
+        self._built_apart = False  # the variables were made, and regularized, by `build`
         self._begin(self._arguments.get("name"), self._arguments.get("trainable", True), None)
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -65,28 +71,67 @@ class _OfFunction(Layer):
         graph = scopes.get_default_graph()
         before = [graph.get_collection(key) for key in _KEPT]
         name = Entered(self.name)
-        outputs = type(self)._function(inputs, **{**self._arguments, **kwargs, "name": name})
+        given = {**self._arguments, **kwargs, "name": name}
+        if self._built_apart:
+            given.update(dict.fromkeys(filter(_of_variable, given)))
+        outputs = type(self)._function(inputs, **given)
         new = [
             [each for each in graph.get_collection(key) if not any(each is old for old in there)]
             for key, there in zip(_KEPT, before, strict=True)
         ]
         self._updates, self._losses = [*self._updates, *new[0]], [*self._losses, *new[1]]
+        apart = [each for each in new[1] if not depends_on(each, nest.flatten(inputs))]
+        self._apart = [*self._apart, *apart]
         return outputs
 
+    def build(self, input_shape: Any) -> None:
+        """Make the variables for inputs of that shape, before the first call or in a subclass's `build`.
+
+        A subclass may make some of them by itself, or have another tensor as its attribute of that name: that is what
+        the layer computes with.  Raises ValueError, TypeError for inputs that the layer does not take.
+        """
+        self._find_scope(None)
+        wanted, _ = self._tried(input_shape)
+        with self._entered(self._made):
+            for each in wanted:
+                with uncut() if each.whole else nullcontext():
+                    _, losses = layer_variable(*each[:5])
+                self._keep_losses(losses)
+        self._built_apart = self.built = True
+
+    def compute_output_shape(self, input_shape: Any) -> TensorShape:
+        """That of what the layer makes of inputs of that shape.  Raises as `build`."""
+        return self._tried(input_shape)[1]
+
+    def _tried(self, shape: Any) -> tuple[list[Wanted], TensorShape]:
+        kind = self._dtype or dtypes.float32
+        return tried(type(self)._function, self._arguments, shape, kind, self.name)
+
     def _build(self, inputs: Any, given: Sequence[Tensor]) -> None:
-        """The function makes the variables."""
-        if given:
+        """The function makes the variables, unless a subclass wants them before."""
+        if type(self).build is not _OfFunction.build:
+            super()._build(inputs, given)
+        elif given:
             self._dtype = given[0].dtype.base_dtype
 
     def _getter(self) -> Callable[..., Any]:
         return self._found if self.built else self._made
 
+    def _own(self, last: str) -> Any:
+        """What there is under the last part of a variable's name; None."""
+        return self.__dict__.get(last, self._variables.get(last))
+
     def _made(self, getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         last = name.rpartition("/")[2]
+        known = self._own(last)
+        if known is not None:
+            return known
         return self._kept(self._variables.setdefault(last, getter(name, *args, **kwargs)), last)
 
-    def _found(self, _: Any, name: str, **kwargs: Any) -> Any:
-        variable = self._variables[name.rpartition("/")[2]]
+    def _found(self, getter: Callable[..., Any], name: str, **kwargs: Any) -> Any:
+        variable = self._own(name.rpartition("/")[2])
+        if variable is None:
+            return self._made(getter, name, **kwargs)
         wanted = kwargs.get("shape")
         if wanted is not None and not variable.shape.is_compatible_with(wanted):
             raise ValueError(
@@ -101,13 +146,42 @@ class _OfFunction(Layer):
         return self._arguments.get(name, known[name].default)
 
     def __getattr__(self, name: str) -> Any:
-        """A variable by the last part of its name: kernel, bias, gamma, …"""
-        try:
-            return self.__dict__["_variables"][name]
-        except KeyError:
-            raise AttributeError(
-                f"{type(self).__name__} has no {name!r}; variables are there after the first call"
-            ) from None
+        """A variable by the last part of its name (kernel, bias, gamma, …), or an argument of the layer.
+
+        Sizes of windows and their steps are tuples; an activation that was not given is that of `linear`.
+        """
+        if not name.startswith("_"):
+            if name in self._variables:
+                return self._variables[name]
+            known = inspect.signature(type(self)._function).parameters
+            if name == "rank" and "kernel_size" in known:
+                return self._spatial()
+            if name in known and name != "inputs":
+                return self._as_kept(name, self.argument(name))
+        raise AttributeError(
+            f"{type(self).__name__} has no {name!r}; variables are there after the first call"
+        )
+
+    def _as_kept(self, name: str, value: Any) -> Any:
+        if name == "activation" and value is None:
+            return linear
+        return tuple(for_each(value, self._spatial(), name)) if name in _WINDOWS else value
+
+    def _spatial(self) -> int:
+        """Dimensions of windows."""
+        return next(int(each) for each in type(self)._function.__name__ if each.isdigit())
+
+
+_WINDOWS = frozenset(("dilation_rate", "kernel_size", "pool_size", "strides"))
+
+
+def linear(x: Any) -> Any:
+    """No activation: x."""
+    return x
+
+
+def _of_variable(argument: str) -> bool:
+    return argument.endswith("_regularizer") and argument != "activity_regularizer"
 
 
 def _class(name: str, function: Callable[..., Tensor]) -> type[_OfFunction]:

@@ -16,16 +16,12 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
-from headrace.library.layers.base import layer_scope, layer_variable
+from headrace.library.layers.base import layer_scope, layer_variable, uncut
 from headrace.library.layers.parameters import chosen, known
 from headrace.library.layers.renormalization import Renorm, checked_clipping, composed
 from headrace.library.variables.assigning import assign_sub
 from headrace.library.variables.initializers import ones_initializer, zeros_initializer
-from headrace.library.variables.variable_scope import (
-    get_variable,
-    get_variable_scope,
-    variable_scope,
-)
+from headrace.library.variables.variable_scope import get_variable
 from headrace.ops.array.constants import constant
 from headrace.ops.array.shapes import reshape
 from headrace.ops.math.casting import cast
@@ -104,9 +100,8 @@ def batch_normalization(
 
 
 def _whole(name: str, shape: list[int], kind: Any, initializer: Any) -> Any:
-    """A variable that is not trained, and not cut into parts, whatever the scope says: it is assigned as one."""
-    with variable_scope(get_variable_scope(), auxiliary_name_scope=False) as scope:
-        scope.set_partitioner(None)
+    """A variable that is not trained, and not cut into parts: it is assigned as one."""
+    with uncut():
         return get_variable(name, shape, kind, initializer, trainable=False)
 
 
