@@ -33,7 +33,7 @@ def register_feed_conversion(
 
 
 def resolve(graph: Graph, feed_dict: Mapping[Any, Any]) -> dict[Tensor, Any]:
-    """Tensors of `graph` and their values as arrays; strings still as they were given (see `encoded`).
+    """Tensors of `graph` and their values as arrays, for `encoded` and `as_fed`.
 
     Raises TypeError (a key that is no tensor, a value that is one or cannot be converted),
     ValueError (a shape or value that cannot be the tensor's).
@@ -141,7 +141,7 @@ _EXACT: Final = frozenset("biu")
 
 
 def to_array(tensor: Tensor, value: Any) -> Any:
-    """`value` as an array of the tensor's dtype, of a shape that fits; strings still as they were given.
+    """`value` as an array of the tensor's dtype, of a shape that fits; strings as bytes, or `Strings`.
 
     An array of the right dtype is used as it is, not copied.
     """
@@ -163,7 +163,7 @@ def to_array(tensor: Tensor, value: Any) -> Any:
     try:
         array = np.asarray(value, dtype=kind.np)
         if kind.base_dtype is dtypes.string:
-            _check_strings(array)
+            array = _checked(array)
     except (TypeError, ValueError, OverflowError) as error:
         kind_of_error = TypeError if isinstance(error, OverflowError) else type(error)
         what = _incompatible(value, kind) if isinstance(error, OverflowError) else error
@@ -218,30 +218,42 @@ def _describe(value: Any) -> str:
 _STRINGS: Final = (str, bytes, bytearray)
 
 
-def _kinds(array: np.ndarray[Any, Any]) -> set[type]:
-    """The types of its elements."""
-    return {*map(type, array.reshape(-1).tolist())}
+class Strings(np.ndarray[Any, Any]):
+    """Strings that are not all bytes, as bytes.  given: as they were."""
+
+    given: np.ndarray[Any, Any]
 
 
-def _check_strings(array: np.ndarray[Any, Any]) -> None:
-    """Raises TypeError if an element is no string."""
-    if all(issubclass(kind, _STRINGS) for kind in _kinds(array)):
-        return
-    item = next(item for item in array.reshape(-1) if not isinstance(item, _STRINGS))
-    raise TypeError(f"element {item!r:.40} is not a string")
+def _checked(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array, if its elements are bytes, or Strings.  Raises TypeError if an element is no string."""
+    kinds = {*map(type, array.reshape(-1).tolist())}
+    if kinds <= {bytes}:
+        return array
+    flat = array.reshape(-1)
+    if not all(issubclass(kind, _STRINGS) for kind in kinds):
+        item = next(item for item in flat if not isinstance(item, _STRINGS))
+        raise TypeError(f"element {item!r:.40} is not a string")
+    encoded = np.empty(flat.shape, object)
+    for index, item in enumerate(flat):
+        encoded[index] = item.encode() if isinstance(item, str) else bytes(item)
+    made = encoded.reshape(array.shape).view(Strings)
+    made.given = array
+    return made
 
 
 def strings(value: Any) -> np.ndarray[Any, Any]:
     """An object array of bytes; str is encoded as UTF-8.  Raises TypeError on other elements."""
-    array = np.asarray(value, dtype=object)
-    if _kinds(array) <= {bytes}:
-        return array
-    _check_strings(array)
-    flat = array.reshape(-1)
-    encoded = np.empty(flat.shape, object)
-    for index, item in enumerate(flat):
-        encoded[index] = item.encode() if isinstance(item, str) else bytes(item)
-    return encoded.reshape(array.shape)
+    array: np.ndarray[Any, Any] = _plain(_checked(np.asarray(value, dtype=object)))
+    return array
+
+
+def _plain(array: Any) -> Any:
+    return array.view(np.ndarray) if array.__class__ is Strings else array
+
+
+def as_fed(value: Any) -> Any:
+    """What `to_array` has made an array of: strings as they were given."""
+    return value.given if value.__class__ is Strings else value
 
 
 def string_positions(feeds: Sequence[Tensor]) -> tuple[int, ...]:
@@ -253,5 +265,5 @@ def encoded(values: Sequence[Any], positions: Iterable[int]) -> list[Any]:
     """`values` with those at `positions` as arrays of bytes, which is what steps want."""
     found = list(values)
     for at in positions:
-        found[at] = strings(found[at])
+        found[at] = _plain(found[at])
     return found

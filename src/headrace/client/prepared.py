@@ -59,7 +59,7 @@ class PreparedStep:
         else:
             found = []
         for at, feed in self._returned:
-            found.insert(at, given[feed])
+            found.insert(at, feed_rules.as_fed(given[feed]))
         return self._build(found)
 
 

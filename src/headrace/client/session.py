@@ -361,7 +361,10 @@ class BaseSession:
             found = presented(self._engine.partial_step(handle, values, names))
             computed = iter(found)
             return resolved.build(
-                [fed[t] if t in fed else next(computed) for t in resolved.tensors]
+                [
+                    feed_rules.as_fed(fed[t]) if t in fed else next(computed)
+                    for t in resolved.tensors
+                ]
             )
         except errors.OpError as error:
             raise self._with_operation(error) from error.__cause__
