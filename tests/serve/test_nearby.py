@@ -180,6 +180,69 @@ def test_what_is_no_server_offers_nothing(said: bytes | None) -> None:
                 assert nearby.sock is None
 
 
+def test_who_is_interrupted_on_the_way_leaves_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted(known.Parser):
+        def put(self, data: Any) -> None:
+            raise KeyboardInterrupt
+
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        address = f"127.0.0.1:{elsewhere.getsockname()[1]}"
+        listener = known.bound(address)
+        assert listener is not None
+        with listener:
+            listener.listen()
+            nearby = Nearby(address, Security())
+            there, _ = listener.accept()
+            with there:
+                there.sendall(b"x")
+                monkeypatch.setattr(known, "Parser", Interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    nearby.offer(SOON)
+                assert nearby.sock is None
+                with pytest.raises(ConnectionResetError):  # it had not been read
+                    there.recv(1)
+
+
+def test_a_way_that_cannot_be_taken_leaves_no_connection(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For want of threads, say."""
+
+    def connect(to: Any) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    with closing(RoutedPeer(cluster.address("ps:0"), "ps:0")) as peer:
+        nearby = peer._nearby
+        assert isinstance(nearby, Nearby)
+        monkeypatch.setattr(type(LANE), "connect", lambda self, to: connect(to))
+        with pytest.raises(RuntimeError, match="new thread"):
+            peer.call_now(methods.GET_STATUS, STATUS, Scope(SOON))
+        assert nearby.sock is None
+
+
+def test_a_session_that_is_being_closed_connects_no_more(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread's first step comes just then."""
+    session = tf.Session(cluster.target("ps:0"), graph=tf.Graph())
+    engine: Any = session._engine
+    cancel, refused = Scope.cancel, []
+
+    def after_a_step(scope: Scope, error: Any) -> None:
+        if scope is engine.scope:
+            with pytest.raises(tf.errors.CancelledError, match="the session was closed"):
+                engine._remote()
+            refused.append(True)
+        cancel(scope, error)
+
+    monkeypatch.setattr(Scope, "cancel", after_a_step)
+    session.close()
+    assert refused == [True]
+    assert engine._current is None
+
+
 # -- calls that last ------------------------------------------------------------------------------
 
 

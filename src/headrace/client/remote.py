@@ -381,7 +381,8 @@ class RemoteEngine:
         remote = self._current
         if remote is None:
             with self._lock:
-                self._scope.check()
+                if self._closed:  # who closes it may have seen that there was none
+                    raise errors.session_closed()
                 remote = self._current
                 if remote is None:
                     master = master_at(self._target, self._pool, self._security)
@@ -454,7 +455,7 @@ class RemoteEngine:
     def _renew(self, remote: RemoteSession) -> bool:
         """Have the next step make the session anew; false if another one has it already."""
         with self._lock:
-            if self._current is not remote:
+            if self._current is not remote or self._closed:
                 return False
             master = remote.master
             if master.stale:

@@ -73,8 +73,8 @@ class DirectRoute:
             if not beside.leads_to(offer):
                 raise errors.failed_precondition("it has no lane that leads there")
             if self._reached is None:
-                undo.pop_all()
                 self._reached = self._connected(beside, offer, nearby)
+                undo.pop_all()
         self._reached.call_now(GET_STATUS, pb.GetStatusRequest(), scope)
         self._rpcs.answered()
         return self._reached

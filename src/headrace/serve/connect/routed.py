@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import ExitStack
 from typing import Any
 
 from headrace.codec import protos as pb
@@ -197,16 +198,17 @@ class RoutedPeer:
         within_s = LIMITS.nearby_within_s
         if left_s is not None:
             within_s = min(within_s, left_s / 2)
-        offer = nearby.offer(within_s)
-        if offer is None or offer.server == self._unreachable:
-            nearby.close()
-            return None
-        self._asked = self._attends_nearby = True
-        fast = self._fast
-        if fast is not None and self._fast_to == offer.server:
-            nearby.close()
-            return fast
-        self._lead_to(offer, nearby)
+        with ExitStack() as undo:
+            undo.callback(nearby.close)
+            offer = nearby.offer(within_s)
+            if offer is None or offer.server == self._unreachable:
+                return None
+            self._asked = self._attends_nearby = True
+            fast = self._fast
+            if fast is not None and self._fast_to == offer.server:
+                return fast
+            self._lead_to(offer, nearby)
+            undo.pop_all()
         return self._fast
 
     def _lead_to(self, offer: pb.LaneAddress, nearby: Nearby | None = None) -> None:

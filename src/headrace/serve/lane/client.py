@@ -282,7 +282,12 @@ class LanePeer:
             connection.close()
         if self._closed:
             raise Unreachable("the peer has been closed")
-        return Connection(self, self._connector.connect(scope))
+        lane = self._connector.connect(scope)
+        try:
+            return Connection(self, lane)
+        except BaseException:
+            lane.close()
+            raise
 
     def after(self, frame: Frame, connection: Connection) -> None:
         """A call has been answered; by an error that is not its own the connection ends."""

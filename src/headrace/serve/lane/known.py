@@ -102,6 +102,9 @@ class Nearby:
                     )
         except (OSError, EOFError, DecodeError, errors.OpError):
             pass  # it is asked over gRPC, which says what is wrong
+        except BaseException:  # Ctrl-C
+            self.close()
+            raise
         finally:
             parser.close()
         self.close()
