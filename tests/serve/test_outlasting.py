@@ -19,6 +19,7 @@ from tests.support.limits import deadline_that_says
 from tests.support.until import until
 
 LIMIT_MS = 100
+BRIEFLY = tf.RunOptions(timeout_in_ms=LIMIT_MS)
 WITHIN_S = 20.0
 
 
@@ -80,11 +81,17 @@ def made(cluster: Cluster, config: tf.ConfigProto | None = None) -> tf.Session:
     return session
 
 
-def fails_late(session: tf.Session, fetches: object) -> str:
-    """What the error of a step says whose limit passes."""
-    with pytest.raises(tf.errors.DeadlineExceededError) as caught:
-        session.run(fetches, options=tf.RunOptions(timeout_in_ms=LIMIT_MS))
-    return str(caught.value)
+def fails_late(session: tf.Session, fetches: object, **more: Any) -> str:
+    """What the error of a step says whose limit passes.  On a busy machine it may pass before all servers answer."""
+    while True:
+        try:
+            with pytest.raises(tf.errors.DeadlineExceededError) as caught:
+                session.run(fetches, **more)
+        except tf.errors.UnavailableError as error:
+            if "not answered for 0.1 s" not in error.message:
+                raise
+        else:
+            return str(caught.value)
 
 
 def registered(cluster: Cluster) -> int:
@@ -95,7 +102,7 @@ def registered(cluster: Cluster) -> int:
 def test_what_a_step_began_to_register_outlasts_it(cluster: Cluster, gate: Gate) -> None:
     values = on_both()
     with made(cluster) as session:
-        fails_late(session, values)
+        fails_late(session, values, options=BRIEFLY)
         late = deadline_that_says(lambda options: session.run(values, options=options), "/job:ps")
         assert "/job:ps/replica:0/task:0" in str(late)
         assert "task:1" not in str(late)
@@ -108,8 +115,7 @@ def test_the_limit_of_a_session_ends_no_registration_either(cluster: Cluster, ga
     values = on_both()
     config = tf.ConfigProto(operation_timeout_in_ms=LIMIT_MS)
     with made(cluster, config) as session:
-        with pytest.raises(tf.errors.DeadlineExceededError, match="/job:ps/replica:0/task:0"):
-            session.run(values)
+        assert "/job:ps/replica:0/task:0" in fails_late(session, values)
         gate.opened.set()
         until(lambda: registered(cluster) == 2)
         assert session.run(values, options=tf.RunOptions(timeout_in_ms=60_000)) == [0.0, 1.0]
@@ -130,7 +136,7 @@ def test_neither_does_one_that_passes_while_nodes_are_placed(
 
     with made(cluster) as session:
         monkeypatch.setattr(planner, "place", slow)
-        fails_late(session, values)
+        fails_late(session, values, options=BRIEFLY)
         given_up.set()
         until(lambda: registered(cluster) == 2)
         assert session.run(values) == [0.0, 1.0]
@@ -140,7 +146,7 @@ def test_neither_does_one_that_passes_while_nodes_are_placed(
 def test_closing_the_session_ends_the_registration(cluster: Cluster, gate: Gate) -> None:
     values = on_both()
     session = made(cluster)
-    fails_late(session, values)
+    fails_late(session, values, options=BRIEFLY)
     session.close()
     gate.opened.set()
     until(lambda: registered(cluster) == 0 and not cluster.servers["worker:0"].master._sessions)
@@ -152,7 +158,7 @@ def test_what_registration_fails_with_is_told_to_whoever_asks_next(
     values = on_both()
     with made(cluster) as session:
         gate.error = tf.errors.InvalidArgumentError(None, None, "not this one")
-        fails_late(session, values)
+        fails_late(session, values, options=BRIEFLY)
         gate.opened.set()
         with pytest.raises(tf.errors.InvalidArgumentError, match="not this one"):
             session.run(values)
@@ -182,7 +188,7 @@ def test_a_restart_while_nobody_waits_is_told_once(cluster: Cluster, gate: Gate)
     with made(cluster) as session:
         session.run(kept.initializer)
         gate.opened.clear()
-        fails_late(session, values)
+        fails_late(session, values, options=BRIEFLY)
         stopping = threading.Thread(target=cluster.servers["ps:0"].stop)
         stopping.start()
         until(lambda: cluster.servers["ps:0"].worker.closed)
