@@ -189,6 +189,20 @@ def test_what_makes_only_some_of_its_variables_gets_the_others_from_the_call() -
         assert np.equal(session.run(found), 6).all()
 
 
+def test_what_a_subclass_calls_like_a_variable_is_none() -> None:
+    class Named(tf.layers.Dense):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.bias = 0.5
+
+    layer = Named(2, kernel_initializer=tf.ones_initializer())
+    found = [layer(tf.ones([1, 3])) for _ in range(2)]
+    assert [each.op.name for each in layer.variables] == ["named/kernel", "named/bias"]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert np.equal(session.run(found), 3).all()
+
+
 def test_arguments_of_a_layer_are_its_attributes() -> None:
     pool, norm = tf.layers.MaxPooling2D(2, (2, 1)), tf.layers.BatchNormalization(momentum=0.9)
     assert (pool.pool_size, pool.strides, pool.padding) == ((2, 2), (2, 1), "valid")

@@ -23,6 +23,7 @@ from headrace.library.layers import pooling as pooling_layers
 from headrace.library.layers.base import Entered, Layer, depends_on, layer_variable, uncut
 from headrace.library.layers.parameters import for_each
 from headrace.library.layers.trial import Wanted, tried
+from headrace.library.variables.partitioned import PartitionedVariable
 
 __all__ = [
     "AveragePooling1D",
@@ -118,8 +119,10 @@ class _OfFunction(Layer):
         return self._found if self.built else self._made
 
     def _own(self, last: str) -> Any:
-        """What there is under the last part of a variable's name; None."""
-        return self.__dict__.get(last, self._variables.get(last))
+        """The tensor or variable under the last part of a variable's name; None."""
+        here = self.__dict__.get(last)  # a subclass may have something else of that name
+        is_value = hasattr(here, "op") or isinstance(here, PartitionedVariable)
+        return here if is_value else self._variables.get(last)
 
     def _made(self, getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         last = name.rpartition("/")[2]

@@ -92,7 +92,7 @@ class _Hashed:
         places = self._places(keys)
         # Of an empty slot the row is -1, whatever its key is.
         self._keys = np.zeros(1 << bits, kind)
-        self._rows: Array = np.full(1 << bits, -1, np.intp)
+        self._rows: Array = np.full(1 << bits, -1, np.int32 if count < 1 << 31 else np.int64)
         left = np.arange(count)
         for _ in range(_TRIES):
             free = self._rows[places[left]] < 0
@@ -113,7 +113,7 @@ class _Hashed:
         places = self._places(asked)
         rows: Any = self._rows.take(places)
         same = self._keys.take(places) == asked
-        found = np.where(same, rows, -1)
+        found = np.where(same, rows, -1).astype(np.intp)
         left = np.flatnonzero(~same & (rows >= 0))
         for _ in range(_TRIES - 1):
             places = (places[left] + 1) & self._mask
