@@ -196,8 +196,55 @@ def test_windows_are_laid_out_as_takes_least(
     size: Any, window: Any, strides: Any, channels: int, made: int, count: int, kind: Any
 ) -> None:
     where = geometry(size, window, (1, *strides, 1), b"SAME", b"NHWC", (1,) * 4)
-    found = layouts.layout(where, channels, made, count, np.dtype(np.float32))
-    assert type(found) is kind
+    assert chosen_by(True, where, channels, made, count) is kind
+
+
+def chosen_by(
+    as_they_lie: bool, where: Geometry, channels: int, made: int, count: int, gradient: bool = False
+) -> type:
+    """as_they_lie: whether BLAS multiplies so, and does not copy matrices first."""
+    blas = mock.patch.object(line_tiles, "multiplies_as_they_lie", return_value=as_they_lie)
+    fresh = mock.patch.object(layouts, "_layout", layouts._layout.__wrapped__)
+    with blas, fresh:
+        return type(
+            layouts.layout(where, channels, made, count, np.dtype(np.float32), gradient=gradient)
+        )
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "channels", "made", "count", "forward", "back"),
+    [
+        (32, 3, 3, 16, 128, layouts.Columns, layouts.Columns),
+        (112, 3, 3, 64, 8, layouts.Columns, layouts.Columns),
+        (32, 5, 3, 32, 50, layouts.LineTiles, layouts.Columns),
+        (28, 5, 1, 32, 50, layouts.Columns, layouts.Columns),
+        (28, 3, 8, 8, 50, layouts.LineTiles, layouts.LineTiles),
+        (32, 3, 16, 16, 128, layouts.LineTiles, layouts.LineTiles),
+    ],
+)
+def test_few_channels_are_laid_out_where_blas_copies_what_it_multiplies(
+    size: int, window: int, channels: int, made: int, count: int, forward: type, back: type
+) -> None:
+    """Measured on an EPYC of the first generation, whose kernels are Haswell's."""
+    where = geometry((size, size), (window, window), (1,) * 4, b"SAME", b"NHWC", (1,) * 4)
+    assert chosen_by(False, where, channels, made, count) is forward
+    assert chosen_by(False, where, channels, made, count, gradient=True) is back
+
+
+@given(
+    st.integers(0, 300),
+    st.integers(0, 1 << 22),
+    st.integers(1, 1 << 22),
+    st.integers(1, 40),
+)
+def test_parts_are_of_one_size_and_an_even_number_of_them(
+    count: int, bytes_each: int, most: int, least: int
+) -> None:
+    found = windows.parts(count, bytes_each, most, least)
+    assert [each for part in found for each in range(part.start, part.stop)] == [*range(count)]
+    sizes = [part.stop - part.start for part in found]
+    assert not sizes or max(sizes) - min(sizes) <= 1
+    assert len(sizes) in (0, 1, count) or not len(sizes) % 2
 
 
 @pytest.mark.parametrize("padding", [b"SAME", b"VALID", b"EXPLICIT"])

@@ -50,21 +50,29 @@ def to_array(values: Any, dtype: dtypes.DType | None = None) -> tuple[Array, dty
 
 
 def quick_array(value: Any, dtype: dtypes.DType | None) -> tuple[Array, dtypes.DType] | None:
-    """What `to_array` gives for a Python float or small int, read-only; None for everything else."""
-    kind = type(value)
+    """What `to_array` gives for a Python float or small int, or a list of either, read-only; None for all else."""
+    kind, least, most = type(value), value, value
+    if kind is list or kind is tuple:
+        kinds = set(map(type, value))
+        if len(kinds) != 1:
+            return None
+        (kind,) = kinds
+        if kind is not int and kind is not float:
+            return None
+        least, most = min(value), max(value)
     if kind is float:
         if dtype is None:
             dtype = dtypes.float32
         elif dtype is not dtypes.float32 and dtype is not dtypes.float64:
             return None
-        if not -_LARGE < value < _LARGE:
+        if not -_LARGE < least <= most < _LARGE:
             return None
     elif kind is int:
         if dtype is None:
             dtype = dtypes.int32
         elif dtype not in _QUICK_INTS:
             return None
-        if not -(1 << 31) <= value < 1 << 31:
+        if not -(1 << 31) <= least <= most < 1 << 31:
             return None
     else:
         return None

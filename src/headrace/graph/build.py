@@ -7,7 +7,6 @@ tests that compare GraphDefs.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import Any, Final
 
 from headrace.base import dtypes
@@ -62,12 +61,13 @@ def apply_op(
     tensors, graph = _single_graph(inputs)
     if name.__class__ is not str and name is not None:
         name = _text(name)
-    if CONST not in spec.traits:
+    is_const = CONST in spec.traits
+    if is_const:
+        wanted = spec.name if name is None else name
+    else:
         wanted = name or spec.name
         if wanted is name:
             graph.check_scope_name(wanted)
-    else:
-        wanted = spec.name if name is None else name
     scope = wanted[:-1] if wanted.endswith("/") else graph.unique_name(wanted)
     known: dict[str, Any] = {}
     for key, value in attrs.items():
@@ -78,9 +78,10 @@ def apply_op(
             known[key] = value
         else:
             known[key] = coerce(attr, value, spec.name)
-    outer = graph._name_stack
-    if CONST not in spec.traits:
-        graph._name_stack = scope
+    here = graph._names_here
+    outer = here.scope
+    if not is_const:
+        here.scope = scope
     try:  # what is made on the way, constants and the nodes that bring values into a loop, is named after this one
         if tensors:
             flat = _infer_from_tensors(spec, definitions, inputs, known)
@@ -92,13 +93,14 @@ def apply_op(
                 scopes.leave(graph)
         if not spec.takes_ref:
             return add_node(graph, spec, scope, flat, known)
-        with ExitStack() as together:  # an op that takes a reference runs where the state is
-            for definition, tensor in zip(definitions, flat, strict=False):
-                if definition.is_ref:
-                    together.enter_context(graph.colocate_with(tensor.op))
+        pairs = zip(definitions, flat, strict=False)
+        states = [tensor.op for definition, tensor in pairs if definition.is_ref]
+        if not states:
+            return add_node(graph, spec, scope, flat, known)
+        with graph._together_with(states):  # an op that takes a reference runs where the state is
             return add_node(graph, spec, scope, flat, known)
     finally:
-        graph._name_stack = outer
+        here.scope = outer
 
 
 def _text(name: Any) -> str:
@@ -240,7 +242,8 @@ def _infer_from_tensors(
     for definition, tensor in zip(definitions, inputs, strict=True):
         if definition.is_list:
             raise _no_list(spec, definition, tensor)
-        _check_ref(spec, definition, tensor)
+        if definition.is_ref:
+            _check_ref(spec, definition, tensor)
         base = tensor._dtype._base
         if definition.type is not None:
             if definition.type is not base:

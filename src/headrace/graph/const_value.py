@@ -8,6 +8,7 @@ Called by: shape functions, ops, users.  Threads: as graph.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
     if spec.takes_ctx:
         return None
     raw = tensor._raw
-    if raw is not None and None not in raw and int(np.prod(raw)) > _LARGEST:  # type: ignore[arg-type]
+    if raw is not None and None not in raw and math.prod(raw) > _LARGEST:  # type: ignore[arg-type]
         return None
     values: list[Array] = []
     for source in op.inputs:
@@ -102,7 +103,8 @@ def _of_metadata(op: Operation, index: int, depth: int) -> Array | None:
         return None
     kind = op.attrs["out_type"].np
     if op.type == "Size":
-        return np.array(int(np.prod(raw)), kind)  # type: ignore[arg-type]
+        count = math.prod(raw)
+        return np.array(count, kind) if count <= np.iinfo(kind).max else None
     return np.array(raw, kind)
 
 
@@ -118,8 +120,8 @@ def as_shape(tensor: Tensor, depth: int = 0) -> Shape:
                 f"Shape must be rank 1 but is rank {value.ndim}: "
                 f"{tensor.name} is used as a shape but is not a vector: {value.tolist()!r:.80}"
             )
-        sizes = [int(size) for size in value]
-        if any(size < -1 for size in sizes):
+        sizes: list[int] = value.astype(np.int64, copy=False).tolist()
+        if sizes and min(sizes) < -1:
             raise ValueError(
                 f"Invalid value in tensor used for shape: {min(sizes)}: {tensor.name} is {sizes}"
             )

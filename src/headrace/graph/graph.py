@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from headrace.base import dtypes
 from headrace.graph import scopes
+from headrace.graph.blocks import Named
 from headrace.graph.graph_scopes import GraphScopes
 from headrace.graph.low_level import LowLevel
 from headrace.graph.operation import Operation, infer_shapes, where_built
@@ -193,6 +194,11 @@ class Graph(GraphScopes, LowLevel):
 
         Raises KeyError (no such name), ValueError (malformed, another graph's), TypeError.
         """
+        if (
+            (obj.__class__ is Operation and allow_operation)
+            or (obj.__class__ is Tensor and allow_tensor)
+        ) and obj.graph is self:
+            return obj
         wanted = " or ".join(
             kind for kind, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok
         )
@@ -261,7 +267,7 @@ class Graph(GraphScopes, LowLevel):
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """`name` inside the current name scope, with ``_1``, ``_2``, … appended if it is taken."""
-        scope = self._name_stack
+        scope = self._names_here.scope
         if scope:
             name = f"{scope}/{name}"
         with self._lock:
@@ -283,15 +289,9 @@ class Graph(GraphScopes, LowLevel):
             name = f"{name}_{count - 1}"
         return name
 
-    @contextmanager
-    def name_scope(self, name: str | None) -> Iterator[str]:
+    def name_scope(self, name: str | None) -> AbstractContextManager[str]:
         """Nest names under `name`; None or '' goes to the root, a trailing '/' re-enters a scope."""
-        old = self._name_stack
-        new = self._name_stack = self._scope_of(name)
-        try:
-            yield new + "/" if new else ""
-        finally:
-            self._name_stack = old
+        return Named(self, name)
 
     def _scope_of(self, name: str | None) -> str:
         """The scope that `name_scope(name)` is about to open."""
@@ -302,7 +302,7 @@ class Graph(GraphScopes, LowLevel):
 
     def check_scope_name(self, name: str) -> None:
         """Raises ValueError unless a scope may be called so inside the current one."""
-        if not self._name_stack:
+        if not self._names_here.scope:
             if not _NAME.match(name):
                 raise ValueError(f"{name!r} is not a valid root scope name: {_FIRST}")
         elif not _SCOPE_NAME.match(name):

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.base import device as devices
-from headrace.graph import scopes
+from headrace.graph import blocks
+from headrace.graph.blocks import Controller
 from headrace.graph.operation import Operation
 from headrace.graph.tensor import Tensor
 
@@ -24,17 +25,6 @@ if TYPE_CHECKING:
 DeviceFunction = Callable[[Operation], Any]
 
 
-class _Controller:
-    """One `control_dependencies` block."""
-
-    __slots__ = ("clears", "inputs", "seen")
-
-    def __init__(self, inputs: list[Operation], clears: bool) -> None:
-        self.inputs = inputs
-        self.clears = clears
-        self.seen: set[Operation] = set()
-
-
 class _Stacks:
     """Device, colocation and control-input scopes."""
 
@@ -42,7 +32,7 @@ class _Stacks:
         self,
         devices: Sequence[str | DeviceFunction | None] = (),
         colocation: Sequence[Operation] = (),
-        controllers: Sequence[_Controller] = (),
+        controllers: Sequence[Controller] = (),
     ) -> None:
         self.devices = list(devices)
         self.colocation = list(colocation)
@@ -109,11 +99,11 @@ class GraphScopes:
         self._stacks.colocation = anchors
 
     @property
-    def _controllers(self) -> list[_Controller]:
+    def _controllers(self) -> list[Controller]:
         return self._stacks.controllers
 
     @_controllers.setter
-    def _controllers(self, controllers: list[_Controller]) -> None:
+    def _controllers(self, controllers: list[Controller]) -> None:
         self._stacks.controllers = controllers
 
     @property
@@ -148,12 +138,12 @@ class GraphScopes:
         op.device = device
 
     def _apply_colocation(self, op: Operation) -> None:
-        groups: set[bytes] = set(op.attrs.get("_class", []))
+        groups: set[bytes] = set(op.attrs.get("_class", ()))
         device = ""
-        for anchor in self._colocation:
+        for anchor in self._stacks.colocation:
             groups.update(anchor.colocation_groups())
             device = anchor.device or device
-        op.attrs["_class"] = sorted(groups)
+        op.attrs["_class"] = sorted(groups) if len(groups) > 1 else [*groups]
         if device:
             op.device = device  # the innermost anchor's, whatever device scopes say
 
@@ -164,6 +154,10 @@ class GraphScopes:
 
     def _apply_attrs(self, op: Operation) -> None:
         """Attrs from `_attr_scope`, where the node does not have them.  Raises TypeError."""
+        if self._default_original_op is not None:
+            op._original_op = self._default_original_op
+        if not (self._attr_scopes or self._kernel_labels or self._gradient_overrides):
+            return
         for key, value in self._attr_scopes.items():
             if key in op.attrs:
                 continue
@@ -185,13 +179,10 @@ class GraphScopes:
         override = self._gradient_overrides.get(op.type)
         if override is not None:
             op.attrs["_gradient_op_type"] = override.encode()
-        if self._default_original_op is not None:
-            op._original_op = self._default_original_op
 
     # -- entering them ------------------------------------------------------------------------
 
-    @contextmanager
-    def device(self, device_name_or_function: Any) -> Iterator[None]:
+    def device(self, device_name_or_function: Any) -> AbstractContextManager[None]:
         """Nodes made inside get this device; inner scopes override part by part, None clears.
 
         A function of an operation answers with the whole device, which is kept as it is spelled.
@@ -203,78 +194,28 @@ class GraphScopes:
             entry = device_name_or_function
         else:
             entry = devices.canonical(_device_text(device_name_or_function))
-        self._device_stack.append(entry)
-        try:
-            yield
-        finally:
-            self._device_stack.pop()
+        return blocks.Placed(self._this, entry)
 
-    @contextmanager
-    def control_dependencies(self, control_inputs: Sequence[Any] | None) -> Iterator[None]:
+    def control_dependencies(
+        self, control_inputs: Sequence[Any] | None
+    ) -> AbstractContextManager[None]:
         """Nodes made inside run after `control_inputs`; None clears the outer blocks."""
-        if control_inputs is None:
-            saved, context = self._controllers, self._control_flow_context
-            self._controllers, self._control_flow_context = [], None
-            try:
-                yield
-            finally:
-                self._controllers, self._control_flow_context = saved, context
-            return
-        ops: list[Operation] = []
-        for item in control_inputs:
-            if hasattr(item, "_handle") or (hasattr(item, "values") and hasattr(item, "indices")):
-                item = item.op  # of a resource variable: what makes its handle, or what changed it
-            element = self._this.as_graph_element(item)
-            op = element.op if isinstance(element, Tensor) else element
-            op.attrs.setdefault("_has_manual_control_dependencies", True)
-            if op not in ops:
-                ops.append(op)
-        controller = _Controller(ops, clears=False)
-        self._controllers = [*self._controllers, controller]
-        try:
-            yield
-        finally:
-            self._controllers = self._controllers[:-1]
+        return blocks.Controlled(self._this, control_inputs)
 
-    @contextmanager
-    def init_scope(self) -> Iterator[None]:
+    def init_scope(self) -> AbstractContextManager[None]:
         """Nodes made inside are outside of conditionals and loops, and wait for nothing; names stay.
 
         Device scopes that a colocation hides come back, if it is in another init_scope or this graph's `as_default`.
         """
-        saved = self._device_stack
-        hidden = scopes.device_stack_of_default()
-        with scopes.graph_as_default(self._this), self.control_dependencies(None):
-            self._device_stack = saved or hidden or []
-            try:
-                yield
-            finally:
-                self._device_stack = saved
+        return blocks.Lifted(self._this)
 
-    @contextmanager
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
         """Nodes made inside are placed with `op`; None clears."""
-        if op is None and not ignore_existing:
-            raise ValueError("colocate_with(None) needs ignore_existing=True")
-        saved = self._colocation
-        anchor: Operation | None = None
-        if op is not None:
-            element = self._this.as_graph_element(
-                getattr(op, "op", op) if not isinstance(op, str) else op
-            )
-            anchor = element.op if isinstance(element, Tensor) else element
-        base = [] if ignore_existing else list(saved)
-        # The anchor's device counts, and scopes outside this block do not.
-        devices_before = self._device_stack
-        self._device_stack = []
-        if anchor is not None:
-            base = [*base, anchor]
-        self._colocation = base
-        try:
-            yield
-        finally:
-            self._colocation = saved
-            self._device_stack = devices_before
+        return blocks.Colocated(self._this, op, ignore_existing)
+
+    def _together_with(self, ops: Sequence[Operation]) -> AbstractContextManager[None]:
+        """As `colocate_with` each of these nodes."""
+        return blocks.Together(self._this, ops)
 
     @contextmanager
     def container(self, container_name: str) -> Iterator[str]:
@@ -354,15 +295,9 @@ class GraphScopes:
         finally:
             self._kernel_labels = saved
 
-    @contextmanager
-    def _original_op(self, op: Operation) -> Iterator[None]:
+    def _original_op(self, op: Operation) -> AbstractContextManager[None]:
         """Nodes made inside are noted to come from `op`, as `_original_op` of theirs."""
-        saved = self._default_original_op
-        self._default_original_op = op
-        try:
-            yield
-        finally:
-            self._default_original_op = saved
+        return blocks.MadeFor(self._this, op)
 
 
 def _answered(device: Any) -> str:

@@ -10,9 +10,9 @@ Source of names and wiring: GraphDefs of TensorFlow 2.21 with control flow v1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
 
 import numpy as np
 
@@ -36,11 +36,12 @@ from headrace.graph.tensor import Tensor
 from headrace.graph.while_context import WhileContext
 
 
-@contextmanager
-def inside(context: Context | None) -> Iterator[None]:
+def inside(context: Context | None) -> AbstractContextManager[None]:
     """Nodes made inside belong to `context`, if there is one."""
-    with nullcontext() if context is None else context.entered():
-        yield
+    return _ANYWHERE if context is None else context.entered()
+
+
+_ANYWHERE: Final = nullcontext()
 
 
 class LoopGradient:
@@ -438,12 +439,10 @@ class LoopGradients:
             loop = loop_of(op)
         return None if loop is None else self._by_loop.get(loop)
 
-    @contextmanager
-    def entered(self, op: Operation, *, outputs: bool = False) -> Iterator[None]:
+    def entered(self, op: Operation, *, outputs: bool = False) -> AbstractContextManager[None]:
         """In the gradient of the loop around `op`, or around its outputs; nowhere if it is in none."""
         found = self._around(op, outputs=outputs)
-        with inside(None if found is None else found.context):
-            yield
+        return inside(None if found is None else found.context)
 
     # -- zeros ------------------------------------------------------------------------------------
 

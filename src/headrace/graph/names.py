@@ -5,8 +5,7 @@ Called by: ops, training, users.  Threads: as graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from headrace.graph import scopes
@@ -45,16 +44,16 @@ class name_scope:
 
     def __enter__(self) -> str:
         graph = graph_of(self._values or ())
-        outer = graph._name_stack
-        scope = graph._scope_of(self._name)
+        here = graph._names_here
+        outer, scope = here.scope, graph._scope_of(self._name)
         scopes.enter(graph)
-        graph._name_stack = scope
+        here.scope = scope
         self._outer.append((graph, outer))
         return f"{scope}/" if scope else ""
 
     def __exit__(self, *exc: Any) -> None:
         graph, outer = self._outer.pop()
-        graph._name_stack = outer
+        graph._names_here.scope = outer
         scopes.leave(graph)
 
 
@@ -73,18 +72,14 @@ def control_dependencies(control_inputs: Sequence[Any] | None) -> Any:
     return scopes.get_default_graph().control_dependencies(control_inputs)
 
 
-@contextmanager
-def colocate_with(op: Any, ignore_existing: bool = False) -> Iterator[None]:
+def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
     """Context manager: nodes made inside are placed on the device of `op`."""
-    with scopes.get_default_graph().colocate_with(op, ignore_existing):
-        yield
+    return scopes.get_default_graph().colocate_with(op, ignore_existing)
 
 
-@contextmanager
-def init_scope() -> Iterator[None]:
+def init_scope() -> Any:
     """Lift nodes out of control-dependency and control-flow scopes; names stay.  See `Graph.init_scope`."""
-    with scopes.get_default_graph().init_scope():
-        yield
+    return scopes.get_default_graph().init_scope()
 
 
 def add_to_collection(name: Any, value: Any) -> None:

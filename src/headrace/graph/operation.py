@@ -205,7 +205,8 @@ class Operation:
 
     def colocation_groups(self) -> list[bytes]:
         """The ``loc:@node`` groups this node belongs to; its own when nothing else was said."""
-        found = [group for group in self.attrs.get("_class", []) if group.startswith(b"loc:@")]
+        groups = self.attrs.get("_class")
+        found = groups and [group for group in groups if group.startswith(b"loc:@")]
         return found or [b"loc:@" + self.name.encode()]
 
     @property

@@ -20,8 +20,8 @@ import re
 import threading
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -77,11 +77,12 @@ class ArgDef:
     number_attr: str | None = None
     type_list_attr: str | None = None
     is_ref: bool = False
+    is_list: bool = field(init=False)
+    """Whether it stands for several tensors, as many as an attr says."""
 
-    @property
-    def is_list(self) -> bool:
-        """Whether it stands for several tensors, as many as an attr says."""
-        return self.number_attr is not None or self.type_list_attr is not None
+    def __post_init__(self) -> None:
+        several = self.number_attr is not None or self.type_list_attr is not None
+        object.__setattr__(self, "is_list", several)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,8 +416,6 @@ class OpSpec:
         Returns the output tensor, a list of them when the schema says so, a named tuple when it has several outputs,
         or the Operation when it has none.  Raises TypeError or ValueError on a bad input or attr.
         """
-        from headrace.graph.build import apply
-
         if len(inputs) != len(self.inputs):
             inputs, name = self._arranged(inputs, name, attrs)
         if self._ragged is not None and any(map(is_ragged, inputs)):
@@ -430,7 +429,7 @@ class OpSpec:
 
             if isinstance(inputs[0], SparseTensor):
                 return of_values(self, inputs[0], name, self.name)
-        return apply(self, inputs, attrs, name)
+        return _apply()(self, inputs, attrs, name)
 
     def _arranged(
         self, inputs: tuple[Any, ...], name: str | None, attrs: dict[str, Any]
@@ -448,6 +447,13 @@ class OpSpec:
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+@cache
+def _apply() -> Callable[..., Any]:
+    from headrace.graph.build import apply  # a statement that takes a microsecond of each node's 30
+
+    return apply
 
 
 def _listed(arg: ArgDef, attrs: dict[str, AttrDef]) -> ArgDef:

@@ -7,8 +7,8 @@ default where nobody set one is the process's.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -63,14 +63,18 @@ def reset_default_graph() -> None:
         _global_graph = None
 
 
-@contextmanager
-def graph_as_default(graph: Graph) -> Iterator[Graph]:
-    """Make `graph` the default of this thread inside the block."""
-    enter(graph)
-    try:
-        yield graph
-    finally:
-        leave(graph)
+class graph_as_default(ContextDecorator):
+    """Context manager: `graph` is the default of this thread inside."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __enter__(self) -> Graph:
+        enter(self._graph)
+        return self._graph
+
+    def __exit__(self, *_: object) -> None:
+        leave(self._graph)
 
 
 def enter(graph: Graph) -> None:

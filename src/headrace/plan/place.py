@@ -140,7 +140,7 @@ def place(
     Raises InvalidArgument naming the node, what it asked for and what there is.
     """
     ordered = in_order(devices, own_task)
-    if len(ordered) == 1 and not _wishes(ops):
+    if len(ordered) == 1 and not _wishes(ops, groups is not None):
         return dict.fromkeys(ops, ordered[0])
     if groups is None:
         groups = Groups()
@@ -156,10 +156,10 @@ def keep(groups: Groups, placed: Mapping[Operation, str]) -> None:
     groups.kept.update((op.name, where) for op, where in placed.items() if _is_state(op))
 
 
-def _wishes(ops: Iterable[Operation]) -> bool:
-    """Whether one of them asks for a device, or for that of another."""
+def _wishes(ops: Iterable[Operation], others: bool) -> bool:
+    """Whether one of them asks for a device; or for that of another, where there are others."""
     for op in ops:  # noqa: SIM110 - by no generator: see `_Placer._matching`
-        if op.device or "_class" in op.attrs:
+        if op.device or (others and "_class" in op.attrs):
             return True
     return False
 

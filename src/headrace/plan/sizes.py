@@ -139,7 +139,7 @@ class Known:
                 self._look_at(instr)
 
     def _look_at(self, instr: Instr) -> None:
-        node = self.node(instr)
+        node = self.node(instr) if self._tells(instr) else None
         shapes: Sequence[Partly | None] = ()
         numbers: Sequence[Numbers | None] = ()
         if node is not None:
@@ -161,6 +161,16 @@ class Known:
                     self.origin[value] = instr.op
                 elif origin:
                     self.origin[value] = origin[0]
+
+    def _tells(self, instr: Instr) -> bool:
+        """Whether more may follow for what it gives than the graph knows."""
+        if instr.op.type in number_rules.names():
+            return True
+        for value in instr.outputs:
+            tensor = self._values.tensors[value]
+            if tensor is None or tensor._raw is None or None in tensor._raw:
+                return True
+        return False
 
     def _kept_shape(self, instr: Instr, puts: Sequence[Put]) -> Partly | None:
         """Of what comes out of a store."""
@@ -348,6 +358,7 @@ class _Resolving:
             or instr.controls
             or len(instr.outputs) != 1
             or instr.outputs[0] in self._fixed
+            or not size_rules.may_give_first(instr.op)
         ):
             return False
         if not instr.inputs or instr.inputs[0] in self._values.changing:

@@ -59,6 +59,9 @@ class Created(type):
         if any(isinstance(base, Created) for base in cls.__bases__):
             return super().__call__(*args, **kwargs)
         stack = _creators(scopes.get_default_graph()).stack
+        names = _names(cls)
+        if not stack and len(args) <= len(names) and kwargs.keys().isdisjoint(names[: len(args)]):
+            return _plain(cls, **dict(zip(names, args, strict=False)), **kwargs)
         arguments = _signature(cls).bind(None, *args, **kwargs)
         if stack:
             arguments.apply_defaults()
@@ -72,6 +75,12 @@ class Created(type):
 @cache
 def _signature(cls: type) -> inspect.Signature:
     return inspect.signature(vars(cls)["__init__"])
+
+
+@cache
+def _names(cls: type) -> tuple[str, ...]:
+    """Of the arguments, in the order in which they may be given without."""
+    return tuple(_signature(cls).parameters)[1:]
 
 
 def _plain(cls: type, **arguments: Any) -> Any:

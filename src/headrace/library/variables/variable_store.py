@@ -291,10 +291,13 @@ def _initial(
 ) -> tuple[Callable[[], Any], dtypes.DType | None]:
     if isinstance(initializer, type):
         initializer = initializer()
+    defined = shape.is_fully_defined()
+    if defined and partition_info is None:
+        return (lambda: initializer(shape.as_list(), dtype=dtype)), dtype
     parameters = inspect.signature(initializer).parameters
-    if shape.is_fully_defined():
+    if defined:
         extra: dict[str, Any] = {"dtype": dtype}
-        if partition_info is not None and "partition_info" in parameters:
+        if "partition_info" in parameters:
             extra["partition_info"] = partition_info
         return (lambda: initializer(shape.as_list(), **extra)), dtype
     empty = inspect.Parameter.empty

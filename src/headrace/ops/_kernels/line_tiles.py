@@ -26,6 +26,7 @@ from headrace.ops._kernels.flat import FEWEST, GIVEN, LINES, PRODUCTS, SMALL, SU
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import Array, Geometry
 from headrace.ops._kernels.winograd import AT_ONCE, POINTS, minimal_filtering
+from headrace.run.exec.blas import multiplies_as_they_lie
 
 __all__: list[str] = []
 
@@ -35,6 +36,14 @@ _WRITING: Final = 16.0  # what it takes to write an element of a product
 _COPYING: Final = 120.0  # what it takes to copy an element of a window elsewhere
 _OF_ONE: Final = 85.0  # the same where there is one channel: runs of a line are copied
 _WORTH: Final = 0.85  # of the time that all products take, at most
+_COPYING_RUNS: Final = (
+    10.0  # the same as _COPYING for columns, where BLAS copies what it multiplies, too
+)
+_WORTH_OF_RUNS: Final = (
+    1.25  # of the time that products of columns take there, which are the better ones, at most
+)
+_FEWEST_ROWS: Final = 8  # of a product, as many as BLAS makes there of fewer
+_PACKING: Final = 2.5  # what it takes BLAS to copy an element of the outputs' gradient
 _SUMMED: Final = 1024  # pixels of a sum: longer ones have larger errors
 _MOST: Final = 1 << 18  # elements of a place of the filters, which should stay in a cache
 _LEAST: Final = 1 << 22  # multiplications that are worth the calls
@@ -66,6 +75,9 @@ class LineTiles(Flat):
         of_place = math.prod(self.shape) // self._places
         if terms * self._made * count < _LEAST or of_place > _MOST:
             return False
+        if self._width * self._channels < self._where.out[1] and not multiplies_as_they_lie():
+            most = _WORTH_OF_RUNS * terms * (self._made + _COPYING_RUNS)
+            return (self._work_of_packed(count) if gradient else self.work(count, False)) <= most
         copying = _COPYING if self._channels > 1 else _OF_ONE
         return self.work(count, gradient) <= _WORTH * terms * (self._made + copying)
 
@@ -78,6 +90,12 @@ class LineTiles(Flat):
             number = -(-together * self._tiles * self.line // self._summed())
             found += _ADDING * number * math.prod(self.shape) / together
         return found
+
+    def _work_of_packed(self, count: int) -> float:
+        """`work` of a gradient where BLAS copies what it multiplies, for few channels."""
+        rows = max(self._channels, _FEWEST_ROWS) - self._channels + _PACKING
+        of_column = self._tiles * self._places * self._width * rows * self._made
+        return self.work(count, True) + self.positions * of_column
 
     def _cost(self, each: int) -> float:
         """What tiles of `each` lines take for a column of pixels, in multiplications."""

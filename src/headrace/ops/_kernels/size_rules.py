@@ -406,6 +406,11 @@ _SEVERAL: Final[dict[str, Callable[[Node], Several | None]]] = {
 }
 
 
+def may_give_first(op: Operation) -> bool:
+    """Whether `gives_first` is to be asked."""
+    return op.type in _OF_SHAPE_ALONE or _SHAPES.get(op.type) is _reduced
+
+
 def gives_first(node: Node, made: Sizes | None) -> bool:
     """Whether the output is equal to the first input, bit by bit.  made: its shape."""
     if node.op.type in _OF_SHAPE_ALONE:

@@ -48,11 +48,14 @@ def from_last(x: Array, data_format: bytes) -> Array:
 def parts(count: int, bytes_each: int, most_bytes: int, least: int = 1) -> list[slice]:
     """Slices of `count` images to be worked on side by side: of `most_bytes`, or less for the sake of _PARTS.
 
-    They differ by one image at most, so that threads have equal shares.  least: images in a part, whatever their size.
+    They differ by one image at most, and are an even number, so that threads have equal shares.  least: images in a
+    part, whatever their size, or nearly so.
     """
     each = max(bytes_each, 1)
     size = max(min(most_bytes // each, -(-count // _PARTS)), SMALL // each, least, 1)
     number = -(-count // size)
+    if 1 < number < count:
+        number += number % 2
     cuts = [count * place // max(number, 1) for place in range(number + 1)]
     return [slice(first, end) for first, end in itertools.pairwise(cuts)]
 

@@ -9,7 +9,8 @@ Source: behaviour of TF 1.15 (python/framework/constant_op.py, tensor_util.py), 
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 import numpy as np
 
@@ -86,7 +87,7 @@ def _shaped(array: Array, shape: Any, verify_shape: bool) -> Array:
         raise TypeError(
             f"Expected Tensor's shape: {sizes}, but got {array.shape}: verify_shape allows no filling"
         )
-    count = int(np.prod(sizes, dtype=np.int64))
+    count = math.prod(sizes)
     if array.size == count:
         return array.reshape(sizes)
     if array.size > count and count > 0:
@@ -277,15 +278,25 @@ def _filled(shape: Any, kind: DType, value: Any, name: str | None, default: str)
             if raw is None:
                 shape = convert(shape, dtypes.int32)
             else:
-                count = int(np.prod(raw, dtype=np.int64))
+                count = math.prod(raw)
                 # A bare size is a Fill in TensorFlow's graphs however small it is.
                 if count < _SMALL and kind is not dtypes.variant and np.ndim(shape) == 1:
+                    if kind in _OF_NUMBERS:
+                        array = np.full(raw, value, kind.np)
+                        array.flags.writeable = False
+                        filled: Tensor = const_op(value=array, dtype=kind, name=scope)
+                        return filled
                     return constant(value, kind, raw, name=scope)
                 shape = shape_constant(raw, name="shape_as_tensor")
         if not shape.raw_shape:  # a scalar, or nobody knows
             shape = get("Reshape")(shape, [-1])
         made: Tensor = fill_op(shape, constant(value, kind), name=scope)
         return made
+
+
+_OF_NUMBERS: Final = frozenset(
+    (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.bool)
+)
 
 
 def _static_sizes(shape: Any) -> tuple[int, ...] | None:

@@ -179,7 +179,7 @@ def reshape_shape(c: ShapeContext) -> Shape:
     if wanted is None:
         return None
     count = shape_rules.num_elements(whole)
-    known = int(np.prod([size for size in wanted if size is not None], dtype=np.int64))
+    known = math.prod([size for size in wanted if size is not None])
     if count is None or wanted.count(None) > 1:
         return wanted  # two unknown sizes of a constant are an error of the step
     if None not in wanted:
