@@ -565,7 +565,8 @@ def _engine(
 ) -> Engine:
     engine: Engine
     if not target or target == "local":
-        from headrace.client.local import LocalEngine  # with all that compiles a step
+        with collects_nothing():
+            from headrace.client.local import LocalEngine  # with all that compiles a step
 
         engine = LocalEngine(graph, config)
     else:
