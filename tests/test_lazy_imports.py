@@ -53,6 +53,32 @@ def for_type_checkers(path: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
+STAYS_OUT_OF_STEPS = (
+    "headrace.serve headrace.plan.functions headrace.plan.columns headrace.plan.joined_loops "
+    "headrace.plan.whole_loops headrace.plan.loop_tracing headrace.plan.compile_dataflow "
+    "headrace.graph.expansion headrace.graph.function_library headrace.run.exec.dataflow "
+    "headrace.run.exec.joined_loops headrace.run.exec.whole_loops headrace.run.queues.column_branches "
+    "grpc logging json hashlib secrets random pathlib shutil ssl asyncio concurrent.futures"
+).split()
+
+
+def test_a_first_session_loads_only_what_plain_steps_take() -> None:
+    loaded = python("""if True:
+        import numpy, ml_dtypes, sys
+        known = {*sys.modules}
+        import headrace as tf
+        x, w = tf.placeholder(tf.float32, [None, 2]), tf.Variable(tf.ones([2, 1]))
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, w)))
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run([loss, train], {x: [[1.0, 2.0]]})
+        print(*({*sys.modules} - known))
+    """).split()
+    assert "headrace.plan.passes" in loaded
+    assert [each for each in STAYS_OUT_OF_STEPS if each in loaded] == []
+
+
 def test_importing_loads_only_what_graphs_are_built_of() -> None:
     loaded = python("import numpy, ml_dtypes, sys; known = {*sys.modules}\n"
                     "import headrace; print(*({*sys.modules} - known))").split()  # fmt: skip

@@ -18,23 +18,20 @@ from headrace.graph.tensor import Tensor
 from headrace.plan import explain
 from headrace.plan.devices import Placed, placed
 from headrace.plan.emit import emit
-from headrace.plan.functions import functions_of
 from headrace.plan.fusion import identity, may_pay, setting
 from headrace.plan.ir import FUSED, Request, Step, instrs
 from headrace.plan.passes import versions
 from headrace.plan.prune import Pruned
 from headrace.plan.structure import Unstructured
-from headrace.plan.whole_loops import programs
 from headrace.run.exec.fused import FusedKernel
-from headrace.run.exec.joined_loops import JoinedProgram
 from headrace.run.exec.kernel import Memos
 from headrace.run.exec.measured import Measured
 from headrace.run.exec.program import Program
 from headrace.run.exec.tuning import Made, Tuner
-from headrace.run.exec.whole_loops import LoopProgram
 
 if TYPE_CHECKING:
     from headrace.run.exec.dataflow import DataflowProgram
+    from headrace.run.exec.whole_loops import LoopProgram
 
 _MOST_FORMS: Final = 8
 """How often a form is made, each time without what could not be compiled before."""
@@ -128,7 +125,9 @@ class _Form:
         return self._made()
 
     def _made(self) -> Made | None:
+        from headrace.plan.whole_loops import programs
         from headrace.run.devices import xla  # where there is JAX
+        from headrace.run.exec.joined_loops import JoinedProgram
 
         request = self._request
         if not request.placed and not xla.compiles_here():
@@ -151,5 +150,9 @@ def _kernels(step: Step) -> list[FusedKernel]:
 
 
 def _functions(op: Operation, device: str) -> Any:
-    """What finds the functions that a node calls."""
+    """What finds the functions that a node calls; None if its graph has none."""
+    if not op.graph._library:
+        return None
+    from headrace.plan.functions import functions_of  # few graphs have any
+
     return functions_of(op, device, compile_program)

@@ -6,23 +6,25 @@ Called by: plan.compile.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base.traits import HANDLE, POLLS, UPDATES
 from headrace.plan import check
 from headrace.plan.binding import SCALAR_KINDS
 from headrace.plan.cost_model import may_share
 from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, SHAPES, Instr, Step, instrs
-from headrace.plan.joined_loops import Joined
 from headrace.plan.nesting import Conditions, Loop, Required, Select
 from headrace.plan.registers import is_fresh
 from headrace.plan.staged import taking
-from headrace.run.exec import branches, joined_loops, whole_loops
+from headrace.run.exec import branches
 from headrace.run.exec import instructions as does
 from headrace.run.exec.instructions import CALL, MANY, NESTED, WHOLE, Instruction
 from headrace.run.exec.parked import guarded, in_place, looping
 from headrace.run.exec.program import Item, Program, Return, Segment, Waiter
 from headrace.run.exec.straight import FEWEST_INSIDE, Code
+
+if TYPE_CHECKING:
+    from headrace.plan.joined_loops import Joined
 
 _ALONE = frozenset((BRANCH, LOOP, SHAPES))
 """What has other instructions inside, and does not spread work over threads by itself."""
@@ -166,8 +168,12 @@ def _conditions(of: Conditions, register: Mapping[int, int]) -> branches.Conditi
 def _loop(instr: Instr, step: Step) -> does.Kernel:
     detail: Loop = instr.detail
     register = step.registers
-    if isinstance(detail.whole, Joined):
-        return _joined(instr, detail.whole, step)
+    whole = detail.whole
+    if whole is not None:
+        from headrace.plan.joined_loops import Joined  # where loops are compiled
+
+        if isinstance(whole, Joined):
+            return _joined(instr, whole, step)
     variables, starts, nexts, sums = (
         [register[value] for value in values]
         for values in (detail.variables, detail.starts, detail.nexts, detail.sums)
@@ -175,14 +181,17 @@ def _loop(instr: Instr, step: Step) -> does.Kernel:
     head, body, tail = (_code(part.code, step) for part in instr.body)
     node, first = step.request.infos(instr.op), min(variables, default=0)
     loop = branches.Loop(node, register[detail.pred], first, starts, nexts, head, body, tail, sums)
-    whole = detail.whole
     if whole is None:
         return loop.kernel()
+    from headrace.run.exec import whole_loops
+
     given = [register[value] for value in whole.given]
     return whole_loops.kernel(loop, whole.program, given, whole.there, whole.rest)
 
 
 def _joined(instr: Instr, joined: Joined, step: Step) -> does.Kernel:
+    from headrace.run.exec import joined_loops
+
     code = _code(instr.body[1].code, step)
     given, wanted = (
         [step.registers[value] for value in values] for values in (joined.given, joined.wanted)

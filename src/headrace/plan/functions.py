@@ -85,9 +85,9 @@ class StepFunction:
 
 def functions_of(
     op: Operation, device: str, compile_program: Compile
-) -> Callable[[pb.NameAttrList], StepFunction] | None:
-    """What finds the functions that attrs of a node name; None if its graph has none.  device: the node's."""
-    return partial(_find, op, device, compile_program) if op.graph._library else None
+) -> Callable[[pb.NameAttrList], StepFunction]:
+    """What finds the functions that attrs of a node name.  device: the node's."""
+    return partial(_find, op, device, compile_program)
 
 
 def _find(

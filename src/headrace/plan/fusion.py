@@ -11,7 +11,6 @@ Called by: plan.passes, plan.compile.  Threads: any.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import math
 import os
@@ -88,6 +87,8 @@ def identity(request: Request) -> str:
     """What tells a step from others, whatever its nodes are called; the same in every process."""
     ops = request.pruned.ops
     number = {tensor: f"a{at}" for at, tensor in enumerate(request.args)}
+    import hashlib  # which takes a while, and few processes come to need
+
     hashed = hashlib.sha256()
     for at, op in enumerate(ops):
         device = request.placed.get(op, HOST)

@@ -18,7 +18,6 @@ from headrace.plan.folding import fold
 from headrace.plan.fusion import fuse
 from headrace.plan.idle import leave_idle
 from headrace.plan.ir import Request, Step
-from headrace.plan.joined_loops import join_loops
 from headrace.plan.kernels import bind
 from headrace.plan.lifting import lift
 from headrace.plan.memoization import memoize_in_loops, memoize_shapes
@@ -34,7 +33,6 @@ from headrace.plan.rules.loop_sums import sum_beside
 from headrace.plan.rules.table import EARLY, RULES
 from headrace.plan.scheduling import load, poll, schedule
 from headrace.plan.sizes import resolve
-from headrace.plan.whole_loops import compile_loops
 
 
 class Kind(NamedTuple):
@@ -140,6 +138,18 @@ def _early(when: When) -> list[Pass]:
     return [Pass(rule.name, partial(apply, rule), invariants.check_groups, when) for rule in EARLY]
 
 
+def _compile_loops(step: Step) -> Step:
+    from headrace.plan.whole_loops import compile_loops  # few programs compile any
+
+    return compile_loops(step)
+
+
+def _join_loops(step: Step) -> Step:
+    from headrace.plan.joined_loops import join_loops
+
+    return join_loops(step)
+
+
 PASSES: Final[tuple[Pass, ...]] = (
     Pass("merge", merge, invariants.check_values, _optimized),
     Pass("fold", fold, invariants.check_values, _always),
@@ -153,8 +163,8 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("unread", leave_unread, invariants.check_values, _straight),
     Pass("saves", save_at_once, invariants.check_values, _always),
     Pass("draws", draw_ahead, invariants.check_values, _draws_elsewhere),
-    Pass("loops", compile_loops, invariants.check_values, _compiles_loops),
-    Pass("join", join_loops, invariants.check_values, _joins),
+    Pass("loops", _compile_loops, invariants.check_values, _compiles_loops),
+    Pass("join", _join_loops, invariants.check_values, _joins),
     Pass("fuse", fuse, invariants.check_groups, _fuses),
     *_early(_beside_fused),
     Pass("shapes", memoize_shapes, invariants.check_values, _together),

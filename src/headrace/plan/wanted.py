@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headrace.base.traits import CALLS_FUNCTION
-from headrace.graph.expansion import Expansion
-from headrace.graph.function_library import Function
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.prune import Pruned, needed
 from headrace.plan.restores import check_before_assigning
+
+if TYPE_CHECKING:
+    from headrace.graph.function_library import Function
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ def wanted(
     pruned = needed(feeds, fetches, targets, exact=exact)
     if not any(CALLS_FUNCTION in op.traits for op in pruned.ops):
         return Wanted(check_before_assigning(pruned), feeds, fetches)
+    from headrace.graph.expansion import Expansion  # few steps call any
+
     expansion = Expansion(inside=inside)
     expansion.copy(pruned.ops, pruned.controls, feeds, fetches)
     given = [expansion.tensor(tensor) for tensor in feeds]

@@ -9,15 +9,17 @@ Called by: run.exec.tuning.  Threads: any.  Raises nothing: what cannot be kept 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.run.exec.processors import processors
+
+if TYPE_CHECKING:
+    from pathlib import Path  # which takes a while, and few processes come to need
 
 SETTING: Final = "HEADRACE_MEASURED"
 MOST: Final = 4096
@@ -63,7 +65,7 @@ class Measured:
         if place is None:
             return None
         text = f"{self._identity()} {[tuple(each) for each in shapes]}"
-        return place / hashlib.sha256(text.encode()).hexdigest()[:32]
+        return place / _digest(text)[:32]
 
 
 def folder() -> Path | None:
@@ -71,6 +73,8 @@ def folder() -> Path | None:
     said = os.environ.get(SETTING, "").strip()
     if said.lower() == "off":
         return None
+    from pathlib import Path
+
     if said:
         return Path(said) / _machine()
     cached = os.environ.get("XDG_CACHE_HOME", "")
@@ -91,7 +95,13 @@ def _machine() -> str:
             known.append(version(package))
         except PackageNotFoundError:
             known.append("")
-    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
+    return _digest("\n".join(known))[:16]
+
+
+def _digest(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _processor() -> str:
@@ -115,4 +125,5 @@ def _bound(place: Path) -> None:
         except FileNotFoundError:  # another process lets it go, too
             continue
     for _, name in sorted(ages)[: len(ages) - MOST * 3 // 4]:
-        Path(name).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(name)
