@@ -13,7 +13,8 @@ from pathlib import Path
 import headrace  # noqa: F401 - registers the ops
 from headrace.base import dtypes
 from headrace.base.traits import CONTROL_FLOW, DRAWS, RECEIVE, SEND, SIZED_BY_VALUES
-from headrace.graph.registry import OPS, ArgDef, OpSpec
+from headrace.graph.registry import OPS, OpSpec
+from headrace.graph.schemas import ArgDef
 from headrace.ops._portable.table import (
     READ,
     ArrayKernel,

@@ -22,7 +22,8 @@ import numpy as np
 import headrace as tf
 from headrace.base import dtypes
 from headrace.base.traits import CALLS_FUNCTION, MAY_WAIT
-from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec, get
+from headrace.graph.registry import OPS, OpSpec, get
+from headrace.graph.schemas import MISSING, ArgDef, AttrDef
 from tests.ops.places import place
 from tests.ops.shaped import shaped
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.base import dtypes
-from headrace.graph.registry import MISSING, AttrDef, OpSpec
+from headrace.graph.registry import OpSpec
+from headrace.graph.schemas import MISSING, AttrDef
 from tests.ops.operands import (
     MOST_OF_VARIABLES,
     Recipe,

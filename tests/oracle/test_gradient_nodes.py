@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.graph.registry import OPS, ArgDef, OpSpec
+from headrace.graph.registry import OPS, OpSpec
+from headrace.graph.schemas import ArgDef
 from tests.ops.operands import recipes
 from tests.oracle.gradient_nodes import gradient_nodes
 from tests.oracle.other_gradients import OTHER_NODES, OTHER_REGISTRATIONS

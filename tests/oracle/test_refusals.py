@@ -17,7 +17,8 @@ import pytest
 import headrace as hr
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
-from headrace.graph.registry import MISSING, AttrDef, OpSpec
+from headrace.graph.registry import OpSpec
+from headrace.graph.schemas import MISSING, AttrDef
 from tests.ops.operands import Recipe, recipes
 from tests.oracle.bad_attrs import refusals
 from tests.oracle.summary import SUMMARY

@@ -11,7 +11,8 @@ import pytest
 
 import headrace as tf
 from headrace.base.missing import exists, tensorflow_names
-from headrace.graph.registry import MISSING, OPS
+from headrace.graph.registry import OPS
+from headrace.graph.schemas import MISSING
 from headrace.library.contrib.rnn_weights import linear
 from headrace.training.documents import VocabularyProcessor
 from headrace.unmodified import facade, table

@@ -9,14 +9,12 @@ Called by: codec, run, ops, serve.server.  Threads: any.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.base import errors
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(NamedTuple):
     """One setting: a variable of the environment and what holds without it."""
 
     variable: str

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -93,8 +92,7 @@ class _Default(NamedTuple):
         return np.repeat(self.values.reshape(1, -1), len(rows), axis=0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Layout:
+class _Layout(NamedTuple):
     """places: of the bytes that all have in common; of each, which bits, and what they are."""
 
     places: Array

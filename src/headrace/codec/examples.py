@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -37,8 +36,7 @@ _SEVERAL: Final = 6  # of each of many examples
 _MANY: Final = 16  # from so many floats on it pays to take them from their serialized form
 
 
-@dataclass(frozen=True, slots=True)
-class DenseSpec:
+class DenseSpec(NamedTuple):
     """A feature of fixed shape.  `default`: its values where it is missing; empty: it may not be.
 
     varies: dimension 0 may have any size, `shape` is that of its rows, and `default` fills up.
@@ -51,8 +49,7 @@ class DenseSpec:
     varies: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SparseSpec:
+class SparseSpec(NamedTuple):
     """A feature of any number of values."""
 
     key: str
@@ -229,8 +226,7 @@ def _counted(lengths: Array) -> Array:
 # -- feature lists ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ListSpec:
+class ListSpec(NamedTuple):
     """A feature list of frames of fixed shape.  optional: where it is missing it has no frames."""
 
     key: str

@@ -9,8 +9,7 @@ Source: TF 1.15 core/framework/tensor.proto and tensor.cc; 2.21 for the later dt
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -21,8 +20,7 @@ from headrace.codec import protos as pb
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """The typed field of one dtype: its name, and the NumPy type of what stands in it.
 
     `graphs_use_content`: in a graph's constants, more than one value go into tensor_content.

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.base import errors
 from headrace.base.shapes import text
@@ -20,8 +19,7 @@ from headrace.codec.ordered import WHOLE, Extent
 _NUMBER: Final = re.compile(r"-?\d+\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class SliceSpec:
+class SliceSpec(NamedTuple):
     """A part: sizes of the whole, and (start, length) of each dimension."""
 
     sizes: tuple[int, ...]

@@ -16,7 +16,7 @@ from headrace.base.shapes import TensorShape
 from headrace.base.text import snake
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
-from headrace.graph.registry import AttrDef
+from headrace.graph.schemas import AttrDef
 
 if TYPE_CHECKING:
     from headrace.graph.graph import Operation

@@ -15,7 +15,8 @@ from headrace.graph import scopes
 from headrace.graph.attrs import coerce
 from headrace.graph.convert import convert, graph_of
 from headrace.graph.graph import Graph, Operation
-from headrace.graph.registry import MISSING, ArgDef, OpSpec
+from headrace.graph.registry import OpSpec
+from headrace.graph.schemas import MISSING, ArgDef
 from headrace.graph.tensor import Tensor
 
 

@@ -14,7 +14,8 @@ from headrace.graph.attrs import from_proto
 from headrace.graph.build import add_node, arg_types
 from headrace.graph.graphdef import spec_of
 from headrace.graph.operation import Operation
-from headrace.graph.registry import MISSING, ArgDef, OpSpec
+from headrace.graph.registry import OpSpec
+from headrace.graph.schemas import MISSING, ArgDef
 from headrace.graph.tensor import Tensor
 
 if TYPE_CHECKING:

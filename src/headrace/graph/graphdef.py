@@ -32,7 +32,8 @@ from headrace.graph.build import _completed, arg_types
 from headrace.graph.graph import FINALIZED, Graph, Operation, is_node_name
 from headrace.graph.import_notes import add_noted_shapes, check_groups, topological
 from headrace.graph.operation import infer_shapes
-from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec
+from headrace.graph.registry import OPS, OpSpec
+from headrace.graph.schemas import MISSING, ArgDef, AttrDef
 from headrace.graph.tensor import Tensor
 
 if TYPE_CHECKING:

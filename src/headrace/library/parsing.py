@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headrace.base import dtypes
@@ -69,14 +68,14 @@ class FixedLenSequenceFeature(NamedTuple):
     default_value: Any = None
 
 
-@dataclass
 class Wanted:
     """Features as the ops take them."""
 
-    sparse: dict[str, dtypes.DType] = field(default_factory=dict)
-    dense: dict[str, dtypes.DType] = field(default_factory=dict)
-    shapes: dict[str, TensorShape] = field(default_factory=dict)
-    defaults: dict[str, Any] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.sparse: dict[str, dtypes.DType] = {}
+        self.dense: dict[str, dtypes.DType] = {}
+        self.shapes: dict[str, TensorShape] = {}
+        self.defaults: dict[str, Any] = {}
 
     def default_tensors(self) -> list[Tensor]:
         """One tensor for each dense feature: its default, or an empty one."""
@@ -272,14 +271,14 @@ def parse_single_example(
 # -- sequence examples ------------------------------------------------------------------------
 
 
-@dataclass
 class _Lists:
     """Feature lists as the ops take them."""
 
-    sparse: dict[str, dtypes.DType] = field(default_factory=dict)
-    dense: dict[str, dtypes.DType] = field(default_factory=dict)
-    shapes: dict[str, TensorShape] = field(default_factory=dict)
-    optional: dict[str, bool] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.sparse: dict[str, dtypes.DType] = {}
+        self.dense: dict[str, dtypes.DType] = {}
+        self.shapes: dict[str, TensorShape] = {}
+        self.optional: dict[str, bool] = {}
 
 
 def _wanted_lists(features: Mapping[str, Any]) -> _Lists:

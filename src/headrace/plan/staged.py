@@ -16,7 +16,7 @@ import numpy as np
 from headrace.base import dtypes
 from headrace.base.traits import STAGES, STORES
 from headrace.graph.graph import Operation
-from headrace.graph.registry import ArgDef
+from headrace.graph.schemas import ArgDef
 from headrace.graph.tensor import Tensor
 from headrace.run.devices.device import Device
 from headrace.run.devices.there import There, here, on

@@ -27,7 +27,8 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.export_scopes import without_prefix
 from headrace.graph.graph import Graph
 from headrace.graph.graphdef import op_def
-from headrace.graph.registry import MISSING, OPS, OpSpec, traits_of
+from headrace.graph.registry import OPS, OpSpec, traits_of
+from headrace.graph.schemas import MISSING
 from headrace.library.variables.partitioned import PartitionedVariable
 from headrace.library.variables.variables import Variable
 from headrace.run.checkpoints.writing import write_file

@@ -16,7 +16,8 @@ import numpy as np
 
 from headrace.base.missing import missing
 from headrace.base.text import snake
-from headrace.graph.registry import MISSING, OPS, OpSpec
+from headrace.graph.registry import OPS, OpSpec
+from headrace.graph.schemas import MISSING
 from headrace.unmodified.table import raw_forms
 
 

@@ -6,8 +6,7 @@ Called by: ops (queue kernels), run.queues.queue and its kinds.  Threads: any; i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
@@ -17,8 +16,7 @@ UNBOUNDED: Final = 2**31 - 1
 """The capacity that a negative one means, as in TensorFlow."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSpec:
+class QueueSpec(NamedTuple):
     """What a queue node asks for; nodes that share a queue must ask for the same."""
 
     component_types: tuple[dtypes.DType, ...]
