@@ -232,3 +232,22 @@ def test_a_lazy_name_may_be_called_otherwise_where_it_comes_from(
     assert "Form" in listing()
     with pytest.raises(AttributeError):
         find("TensorShape")
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_imports_leave_the_garbage_collector_as_it_was(collects: bool) -> None:
+    """Also those that fail."""
+    assert python(f"""if True:
+        import gc
+        import headrace as tf
+        if not {collects}:
+            gc.disable()
+        tf.train.Server, tf.estimator, tf.Session().run(tf.constant(1))
+        print(gc.isenabled())
+        import sys
+        sys.modules["headrace.training.saver"] = None
+        try:
+            tf.train.Saver
+        except ImportError:
+            print(gc.isenabled())
+    """).split() == [str(collects)] * 2

@@ -1,6 +1,6 @@
 """Imports of many modules at once, when a program first needs them.
 
-Called by: client.session, serve.connect.transports.  Threads: any.
+Called by: base.lazy, client.session, serve.connect.transports, serve.grpc.transport.  Threads: any.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from headrace.base.imports import collects_nothing
 from headrace.base.missing import missing
 
 
@@ -37,14 +38,16 @@ def names_of(
     def find(name: str) -> Any:
         known = where.get(name)
         if known is not None:
-            source = __import__(known[0], fromlist=known[1:])  # imports what is a module in it
+            with collects_nothing():
+                source = __import__(known[0], fromlist=known[1:])  # imports what is a module in it
             value = getattr(source, known[1])
             setattr(here, name, value)
             return value
         if name in getattr(
             here, "__all__", ()
         ):  # the package's attribute as soon as it is imported
-            return import_module(f"{module}.{name}")
+            with collects_nothing():
+                return import_module(f"{module}.{name}")
         if otherwise is not None:
             return otherwise(name)
         raise missing(module, name)
