@@ -85,7 +85,7 @@ CASES: dict[str, tuple[int, Make]] = {
         x, across(f, 2, 3, 2), across(f, 1, 2, 2), "SAME", data_format=f)),
     "avg_pool3d": (5, lambda x, f: tf.nn.avg_pool3d(
         x, across(f, 2, 3, 2), across(f, 1, 2, 2), "SAME", data_format=f)),
-    "pool": (4, lambda x, f: tf.nn.pool(x, [2, 3], "MAX", "SAME", dilation_rate=[2, 1], data_format=f)),
+    "pool": (4, lambda x, f: tf.nn.pool(x, [2, 3], "MAX", "VALID", dilation_rate=[2, 1], data_format=f)),
     "bias_add": (4, lambda x, f: tf.nn.bias_add(x, weights(3), data_format=f)),
     "bias_add of volumes": (5, lambda x, f: tf.nn.bias_add(x, weights(3), data_format=f)),
     "batch norm, training": (4, normalized(training=True)),

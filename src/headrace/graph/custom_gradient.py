@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.graph import registry
@@ -54,7 +54,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
                 f"not {answer!r:.80}"
             )
         results, gradient = answer
-        variables, references = variables_used(graph, before)
+        variables, references = variables_used(graph, before, tensors)
         if references:
             raise TypeError(
                 "All variables used by a function wrapped with @custom_gradient must be `ResourceVariable`s, "
@@ -107,8 +107,13 @@ def _listed(grads: Any) -> list[Any]:
     return list(grads) if isinstance(grads, (list, tuple)) else [grads]
 
 
-def variables_used(graph: Graph, before: int) -> tuple[list[Any], list[Any]]:
-    """The trainable resource variables, and the reference variables, that nodes made since then read."""
+def variables_used(
+    graph: Graph, before: int, args: Sequence[Tensor]
+) -> tuple[list[Any], list[Any]]:
+    """The trainable resource variables, and the reference variables, that nodes made since then read.
+
+    args: what is read of a variable by these is no use of it: its gradient comes through the argument.
+    """
     resources, owners = {}, {}
     for variable in graph.get_collection(GraphKeys.TRAINABLE_VARIABLES):
         handle = handle_of(variable)
@@ -116,6 +121,8 @@ def variables_used(graph: Graph, before: int) -> tuple[list[Any], list[Any]]:
             resources[handle] = variable
         else:
             owners[variable._ref()] = owners[variable.value()] = variable
+    for arg in args:
+        owners.pop(arg, None)
     used, references = {}, {}
     for op in graph.operations_since(before):
         for tensor in op.inputs:

@@ -114,6 +114,9 @@ class Operation:
         """The value of an attr, as kernels see it."""
         return self.attrs[attr]
 
+    # What has attrs by name is no sequence.
+    __iter__ = None
+
     def get_attr(self, name: str) -> Any:
         """The value of an attr as TensorFlow's get_attr gives it (protos for shapes and tensors).
 

@@ -37,7 +37,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         results = f(*tensors)
         several = isinstance(results, (list, tuple))
         flat = [convert(each) for each in (results if several else [results])]
-        resources, others = variables_used(graph, before)
+        resources, others = variables_used(graph, before, tensors)
 
         def gradient(*arrived: Tensor, variables: Sequence[Any] = ()) -> Any:
             with control_dependencies(arrived), variable_scope(scope, reuse=True):

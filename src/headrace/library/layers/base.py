@@ -172,6 +172,10 @@ class Layer(Trackable):
         if kwargs:
             raise TypeError(f"Keyword argument not understood: {', '.join(sorted(kwargs))}")
         self._begin(name, trainable, dtype)
+        self._enter_first(scope)
+
+    def _enter_first(self, scope: Any) -> None:
+        """Make the scope of that name the layer's; None: the first call does."""
         if scope is not None:
             with variable_scope(scope) as self._scope:
                 pass

@@ -56,13 +56,18 @@ class _OfFunction(Layer):
     _function: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Takes what the function takes after its inputs.  Raises TypeError for anything else."""
+        """Takes what the function takes after its inputs, and `_reuse` and `_scope` as a Layer.
+
+        Raises TypeError for anything else.
+        """
+        reuse, scope = kwargs.pop("_reuse", None), kwargs.pop("_scope", None)
         bound = inspect.signature(type(self)._function).bind(None, *args, **kwargs)
         self._arguments = {k: v for k, v in bound.arguments.items() if k != "inputs"}
-        self._reuse = self._arguments.get("reuse")
+        self._reuse = self._arguments.get("reuse") if reuse is None else reuse
         self._activity_regularizer = None  # the function's own
         self._built_apart = False  # the variables were made, and regularized, by `build`
         self._begin(self._arguments.get("name"), self._arguments.get("trainable", True), None)
+        self._enter_first(scope)
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """What the function gives.  kwargs: arguments for this call, such as `training`."""
@@ -151,12 +156,16 @@ class _OfFunction(Layer):
     def __getattr__(self, name: str) -> Any:
         """A variable by the last part of its name (kernel, bias, gamma, …), or an argument of the layer.
 
-        Sizes of windows and their steps are tuples; an activation that was not given is that of `linear`.
+        A variable that an argument says it goes without is None, once the others are there.  Sizes of windows and
+        their steps are tuples; an activation that was not given is that of `linear`.
         """
         if not name.startswith("_"):
             if name in self._variables:
                 return self._variables[name]
             known = inspect.signature(type(self)._function).parameters
+            wanted = _WANTED_BY.get(name, "")
+            if wanted in known and self.built and not self.argument(wanted):
+                return None
             if name == "rank" and "kernel_size" in known:
                 return self._spatial()
             if name in known and name != "inputs":
@@ -175,6 +184,8 @@ class _OfFunction(Layer):
         return next(int(each) for each in type(self)._function.__name__ if each.isdigit())
 
 
+_WANTED_BY = {"bias": "use_bias", "beta": "center", "gamma": "scale"}
+"""Variables that a layer may go without, and the arguments that say so."""
 _WINDOWS = frozenset(("dilation_rate", "kernel_size", "pool_size", "strides"))
 
 

@@ -105,6 +105,8 @@ def _padded(x: Tensor, ranks: int, length: Tensor, inverse: bool) -> Tensor:
     wanted, sizes = constant_value(length), x.raw_shape
     if wanted is not None:
         needed = [int(each) for each in np.reshape(wanted, -1)]
+        if len(needed) != ranks:
+            return x  # the transform says so
         if inverse and needed[-1]:
             needed[-1] = needed[-1] // 2 + 1
         if sizes is not None and None not in sizes[-ranks:]:

@@ -404,7 +404,8 @@ class variable_scope:
         """`default_name` is made unique, and used if `name_or_scope` is None.
 
         reuse: True, AUTO_REUSE, or None or False to inherit.  `auxiliary_name_scope` False opens no
-        name scope.  Raises ValueError, TypeError.
+        name scope.  constraint: of variables got in this scope itself; scopes inside do not inherit it.
+        Raises ValueError, TypeError.
         """
         if default_name is None and name_or_scope is None:
             raise TypeError(
@@ -499,8 +500,9 @@ class variable_scope:
             current.scope = outer
 
     def _derived(self, base: VariableScope, name: str, reuse: Reuse, origin: str) -> VariableScope:
+        # A constraint is that of the scope that it was given to, and of none inside.
         defaults = {
-            key: getattr(base, key) if value is None else value
+            key: getattr(base, key) if value is None and key != "constraint" else value
             for key, value in self._given.items()
         }
         getter = _chained(self._custom_getter, base.custom_getter)

@@ -249,17 +249,21 @@ def _sigmoid_grad(xp: Any, y: Any, dy: Any) -> Any:
     return dy * y * (1.0 - y)
 
 
+def _zero_where(xp: Any, dy: Any, made: Any) -> Any:
+    return xp.where(dy == 0, xp.zeros_like(made), made)
+
+
 @arrays("SqrtGrad", reals=True, alike=True)
 def _sqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
-    return dy * 0.5 / _conjugate(xp, y)
+    return _zero_where(xp, dy, dy * 0.5 / _conjugate(xp, y))
 
 
 @arrays("RsqrtGrad", reals=True, alike=True)
 def _rsqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
     y = _conjugate(xp, y)
-    return dy * -0.5 * (xp.square(y) * y)
+    return _zero_where(xp, dy, dy * -0.5 * (xp.square(y) * y))
 
 
 @arrays("ReciprocalGrad", "InvGrad", reals=True, alike=True)
 def _reciprocal_grad(xp: Any, y: Any, dy: Any) -> Any:
-    return -dy * xp.square(_conjugate(xp, y))
+    return _zero_where(xp, dy, -dy * xp.square(_conjugate(xp, y)))

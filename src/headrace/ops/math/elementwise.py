@@ -33,6 +33,7 @@ from headrace.graph.shape_fns import merged, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels import logarithms
 from headrace.ops._kernels.scratch import scratch
+from headrace.ops._kernels.zero_where import zero_where
 from headrace.ops.array.constants import constant, fill
 from headrace.ops.array.shapes import shape
 from headrace.ops.math.arithmetic import add_v2, mul, neg, sub, truediv
@@ -470,21 +471,20 @@ def _conjugate(y: Any) -> Any:
 
 
 def _sqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
-    """dy / 2y; of complex numbers with y conjugated, as for the two below."""
-    y = _conjugate(y)
-    return dy * y.dtype.type(0.5) / y
+    """dy / 2y, 0 where dy is; of complex numbers with y conjugated, as for the two below."""
+    return zero_where(dy, dy * y.dtype.type(0.5) / _conjugate(y))
 
 
 def _rsqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
-    """-dy · y³ / 2."""
+    """-dy · y³ / 2, 0 where dy is."""
     y = _conjugate(y)
-    return dy * y.dtype.type(-0.5) * (y * y * y)
+    return zero_where(dy, dy * y.dtype.type(-0.5) * (y * y * y))
 
 
 def _reciprocal_grad(xp: Any, y: Any, dy: Any) -> Any:
-    """-dy · y²."""
+    """-dy · y², 0 where dy is."""
     y = _conjugate(y)
-    return -dy * (y * y)
+    return zero_where(dy, -dy * (y * y))
 
 
 tanh_grad = _grad_op("TanhGrad", _tanh_grad, traits={NEVER_FAILS})

@@ -310,7 +310,8 @@ def depthwise_conv2d(
 ) -> Tensor:
     """Each channel of images [n, h, w, c] with its own filters [fh, fw, c, m]: [n, h', w', c * m].
 
-    rate (dilations): distance of a filter's places, 1 where strides are not.
+    rate (dilations): distance of a filter's places.  Where it is not 1, an image is divided into as many as it has
+    places apart, and strides go over these.
     """
     rate = dilations if rate is None else rate
     with name_scope(name, "depthwise", [input, filter]) as scope:
@@ -337,7 +338,6 @@ def _depthwise(
     rate = (
         [1, 1] if rate is None else list(rate) if isinstance(rate, (list, tuple)) else [rate, rate]
     )
-    _check_one(strides, rate)
     shape_of(filter)
 
     def make(x: Any, pads: Any) -> Tensor:

@@ -416,7 +416,8 @@ def pool(
 ) -> Tensor:
     """Pooling of one to three spatial dimensions; pooling_type: MAX or AVG.
 
-    window_shape, strides, dilation_rate: per spatial dimension.  Raises ValueError for another type.
+    window_shape, strides, dilation_rate: per spatial dimension.  Raises ValueError for another type, for strides that
+    go beyond the window, and for distances within it where strides are not 1 or the padding is SAME.
     """
     if pooling_type not in ("MAX", "AVG"):
         raise ValueError(
@@ -440,6 +441,7 @@ def pool(
     formats = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}[len(window)]
     with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
         values = convert(input, name="input")
+        _check_windows(window, list(strides or default), list(rate or default), padding)
 
         def make(x: Any, pads: str) -> Tensor:
             made: Tensor = makes[len(window)](
@@ -448,3 +450,19 @@ def pool(
             return made
 
         return over_space(values, window, list(rate or default), padding, data_format, make)
+
+
+def _check_windows(window: list[int], steps: list[int], rate: list[int], padding: str) -> None:
+    """Raises ValueError: what no pooling is done with."""
+    if len(steps) != len(window) or min(steps) < 1:
+        raise ValueError(
+            f"strides must be a positive number for each of {len(window)} spatial dimensions: {steps}"
+        )
+    if padding == "SAME" and any(each > 1 for each in rate):
+        raise ValueError(
+            f"pooling with 'SAME' padding is not implemented for `dilation_rate` > 1: it is {rate}"
+        )
+    if any(step > size for step, size in zip(steps, window, strict=True)):
+        raise ValueError(
+            f"`strides` > `window_shape` not supported: they are {steps}, and the window is {window}"
+        )

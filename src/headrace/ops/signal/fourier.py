@@ -124,8 +124,12 @@ def _real_shape(rank: int, inverse: bool) -> Callable[[ShapeContext], Shape]:
     def found(c: ShapeContext) -> Shape:
         input = c.with_rank_at_least("input", rank)
         length = c.shape("fft_length")
-        if length is not None and (len(length) != 1 or length[0] not in (rank, None)):
-            raise ValueError(f"Shape must be rank 1 of {rank} but is {text(length)}: fft_length")
+        if length is not None and len(length) != 1:
+            raise ValueError(f"Shape must be rank 1 but is rank {len(length)}: fft_length")
+        if length is not None and length[0] not in (rank, None):
+            raise ValueError(
+                f"Dimension must be {rank} but is {length[0]}: fft_length has one for each of {rank} dimensions"
+            )
         if input is None:
             return None
         sizes = c.value("fft_length")

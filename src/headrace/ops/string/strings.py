@@ -9,6 +9,7 @@ reduce_join_op.cc), GraphDefs as 2.21.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import copysign, inf, isfinite, isinf
 from typing import Any
 
 import numpy as np
@@ -266,13 +267,20 @@ def as_string_op(
     )
     if T is dtypes.bool:
         return mapped(lambda value: b"true" if value else b"false", input)
+    # C fills with zeros before numbers only, and shows the sign of what is none.
+    padded = pattern.replace(b"%0", b"%", 1)
+
+    def text(value: Any) -> Any:
+        if isfinite(value):
+            return pattern % value
+        found = padded % copysign(inf, value)
+        return found if isinf(value) else found.replace(b"inf", b"nan")
+
     if T.is_complex:
-        return mapped(
-            lambda value: b"(%b,%b)" % (pattern % value.real, pattern % value.imag), input
-        )
+        return mapped(lambda value: b"(%b,%b)" % (text(value.real), text(value.imag)), input)
     if T is dtypes.variant:
         raise errors.unimplemented("as_string of variant values is not supported")
-    return mapped(lambda value: pattern % value, input)
+    return mapped(text if T.is_floating else lambda value: pattern % value, input)
 
 
 @of_ragged
