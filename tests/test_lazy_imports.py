@@ -237,7 +237,8 @@ def test_a_lazy_name_may_be_called_otherwise_where_it_comes_from(
 @pytest.mark.parametrize("collects", [True, False])
 def test_imports_leave_the_garbage_collector_as_it_was(collects: bool) -> None:
     """Also those that fail."""
-    assert python(f"""if True:
+    assert (
+        python(f"""if True:
         import gc
         import headrace as tf
         if not {collects}:
@@ -250,4 +251,6 @@ def test_imports_leave_the_garbage_collector_as_it_was(collects: bool) -> None:
             tf.train.Saver
         except ImportError:
             print(gc.isenabled())
-    """).split() == [str(collects)] * 2
+    """).split()
+        == [str(collects)] * 2
+    )

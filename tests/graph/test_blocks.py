@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -110,3 +111,77 @@ def test_what_takes_references_lies_with_all_of_them(x: tf.Tensor) -> None:
         )
     assert made.op.colocation_groups() == [b"loc:@first", b"loc:@second"]
     assert made.op.device == ""
+
+
+def test_threads_may_be_in_a_decorated_function_side_by_side(x: tf.Tensor) -> None:
+    graph = x.graph
+    entered, leave = threading.Event(), threading.Event()
+    found: list[str] = []
+
+    @graph.name_scope("inside")
+    def inside(call: Callable[[], object]) -> None:
+        call()
+
+    def stay() -> None:
+        entered.set()
+        leave.wait()
+
+    def other() -> None:
+        with graph.as_default(), graph.name_scope("other"):
+            inside(stay)
+            found.append(tf.no_op("seen").name)
+
+    thread = threading.Thread(target=other)
+
+    def meet() -> None:
+        thread.start()
+        entered.wait()
+
+    with graph.name_scope("here"):
+        inside(meet)
+        found.append(tf.no_op("seen").name)
+    leave.set()
+    thread.join()
+    assert found == ["here/seen", "other/seen"]
+
+
+def test_an_init_scope_is_of_the_graph_in_which_it_is_entered(x: tf.Tensor) -> None:
+    @tf.init_scope()
+    def made() -> tf.Graph:
+        graph: tf.Graph = tf.no_op().graph
+        return graph
+
+    other = tf.Graph()
+    with other.as_default():
+        assert made() is other
+    assert made() is x.graph
+
+
+def test_a_device_is_looked_at_when_its_scope_is_entered() -> None:
+    nowhere = tf.device("/nowhere:1")
+    with pytest.raises(ValueError, match=r"^Unknown attribute 'nowhere'"), nowhere:
+        pass
+    nothing = tf.device(3)
+    with pytest.raises(AttributeError, match="'int' object has no attribute"), nothing:
+        pass
+
+
+def test_control_inputs_are_looked_at_when_they_are_given(x: tf.Tensor) -> None:
+    before = [x.op]
+    block = tf.control_dependencies(each for each in before)
+    before.append(tf.no_op("later"))
+    for _ in range(2):
+        with block:
+            assert tf.no_op().control_inputs == [x.op]
+    with pytest.raises(TypeError, match=r"^Can not convert a int"):
+        tf.control_dependencies([3])
+    with pytest.raises(TypeError, match=r"^Can not convert a SparseTensor"):
+        tf.control_dependencies([tf.SparseTensor([[0]], [1.0], [1])])
+
+
+def test_what_has_waited_in_a_block_has_when_it_is_entered_again(x: tf.Tensor) -> None:
+    block = tf.control_dependencies([tf.no_op("before")])
+    with block:
+        y = tf.identity(x)
+    with block:
+        assert tf.identity(y).op.control_inputs == []

@@ -345,3 +345,75 @@ def test_dynamic_rnn_learns() -> None:
         for _ in range(20):
             session.run(step)
         assert session.run(loss) < first / 2
+
+
+def counted(made: Callable[[tf.Operation], tf.Tensor]) -> float:
+    """What a variable of 1 is, to which ten are added, after what is made of that change."""
+    v = tf.get_variable("v", initializer=1.0, use_resource=True)
+    with tf.control_dependencies([made(v.assign_add(10.0).op)]):
+        after = v.read_value()
+    found: float = run(after)
+    return found
+
+
+def test_what_a_branch_waits_for_outside_of_it_is_waited_for() -> None:
+    x = tf.constant(2.0)
+
+    def made(before: tf.Operation) -> tf.Tensor:
+        def branch() -> tf.Tensor:
+            with tf.control_dependencies([before]):
+                return tf.cond(x > 1.0, lambda: tf.identity(x), lambda: x)
+
+        return tf.cond(x > 0.0, branch, lambda: x)
+
+    assert counted(made) == 11.0
+
+
+def test_what_an_inner_branch_waits_for_outside_of_all_is_waited_for() -> None:
+    x = tf.constant(2.0)
+
+    def made(before: tf.Operation) -> tf.Tensor:
+        def inner() -> tf.Tensor:
+            with tf.control_dependencies([before]):
+                return tf.identity(x)
+
+        return tf.cond(x > 0.0, lambda: tf.cond(x > 1.0, inner, lambda: x), lambda: x)
+
+    assert counted(made) == 11.0
+
+
+def test_what_a_loop_waits_for_outside_of_it_is_waited_for() -> None:
+    def made(before: tf.Operation) -> tf.Tensor:
+        def body(i: Any) -> tf.Tensor:
+            with tf.control_dependencies([before]):
+                return i + 1
+
+        return tf.while_loop(lambda i: i < 3, body, [0])
+
+    assert counted(made) == 11.0
+
+
+@pytest.mark.parametrize("of_outputs", [True, False])
+def test_what_a_call_waits_for_is_waited_for(of_outputs: bool) -> None:
+    @Defun(tf.float32)
+    def square(x: Any) -> tf.Tensor:
+        return tf.square(x)
+
+    def made(before: tf.Operation) -> Any:
+        with tf.control_dependencies([before]):
+            y = square(tf.constant(3.0))
+        return y if of_outputs else y.op
+
+    assert counted(made) == 11.0
+
+
+def test_what_is_outside_of_a_defun_cannot_be_waited_for_in_it() -> None:
+    before = tf.no_op()
+
+    @Defun(tf.float32)
+    def square(x: Any) -> tf.Tensor:
+        with tf.control_dependencies([before]):
+            return tf.square(x)
+
+    with pytest.raises(ValueError, match="is not an element of this graph"):
+        square(tf.constant(3.0))

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 _PART = re.compile(
     r"(?:job:(?P<job>[^/]+)|replica:(?P<replica>\d+|\*)|task:(?P<task>\d+|\*)"
-    r"|device:(?P<dtype>[A-Za-z_][^/:]*)(?::(?P<dindex>\d+|\*))?"
+    r"|device:(?P<dtype>[A-Za-z_][^/:]*|\*)(?::(?P<dindex>\d+|\*))?"
     r"|(?P<short>[cC][pP][uU]|[gG][pP][uU])(?::(?P<sindex>\d+|\*))?)\Z"
 )
 
@@ -78,7 +79,7 @@ class DeviceSpec:
             (self.job is None or self.job == full.job)
             and (self.replica is None or self.replica == full.replica)
             and (self.task is None or self.task == full.task)
-            and (self.device_type is None or self.device_type == full.device_type)
+            and self.device_type in (None, "*", full.device_type)
             and (self.device_index is None or self.device_index == full.device_index)
         )
 
@@ -116,6 +117,19 @@ def _parse(spec: str) -> DeviceSpec:
             kind = found["dtype"] or found["short"]
             index = _number(found["dindex"] or found["sindex"])
     return DeviceSpec(job, replica, task, kind, index)
+
+
+def text(device: Any) -> str:
+    """What `device`, a name or something that has a `to_string`, is written as.  Raises AttributeError."""
+    to_string = getattr(device, "to_string", None)
+    if to_string is not None:
+        return str(to_string())
+    if not isinstance(device, str):
+        raise AttributeError(
+            f"{type(device).__name__!r} object has no attribute 'to_string': {device!r:.80} is no device; "
+            "give a name, a tf.DeviceSpec, or a function of an operation that answers with one"
+        )
+    return device
 
 
 def canonical(spec: str) -> str:

@@ -1,15 +1,17 @@
 """The blocks of `Graph` that are entered for nearly every node, as classes: a generator takes four times as long.
 
-One may be entered any number of times, also within itself, and decorate a function.
+One may be entered any number of times, also within itself, and decorate a function that threads call side by side.
 Called by: graph.graph, graph.graph_scopes, graph.names.  Threads: as the graph; an object is its thread's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import ContextDecorator
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
 
+from headrace.base import device as devices
 from headrace.graph import scopes
 from headrace.graph.operation import Operation
 from headrace.graph.tensor import Tensor
@@ -35,6 +37,12 @@ class _Block(ContextDecorator):
         self._graph = graph
         self._outer: list[Any] = []  # of each time it was entered: what was in force before
 
+    def _recreate_cm(self) -> Self:
+        """For a call of a function that it decorates: one of the call's own, since its thread may be another."""
+        again = copy(self)
+        again._outer = []
+        return again
+
 
 class Named(_Block):
     """See `Graph.name_scope`."""
@@ -58,12 +66,16 @@ class Named(_Block):
 class Placed(_Block):
     """See `Graph.device`."""
 
-    def __init__(self, graph: Graph, entry: Any) -> None:
+    def __init__(self, graph: Graph, device: Any) -> None:
+        """device: a name, a specification, a function of an operation, or None."""
         super().__init__(graph)
-        self._entry = entry
+        self._device = device
 
     def __enter__(self) -> None:
-        self._graph._stacks.devices.append(self._entry)
+        entry = self._device
+        if entry is not None and not callable(entry):
+            entry = devices.canonical(devices.text(entry))
+        self._graph._stacks.devices.append(entry)
 
     def __exit__(self, *_: object) -> None:
         self._graph._stacks.devices.pop()
@@ -98,8 +110,9 @@ class Colocated(_Beside):
             self._enter([])
             return
         element = op
-        if op.__class__ is not Operation:
-            element = op if isinstance(op, str) else getattr(op, "op", op)
+        if op.__class__ is not Operation and not isinstance(op, str):
+            # A resource variable, or one that was changed, is where its handle is.
+            element = getattr(getattr(op, "_handle", op), "op", op)
         element = graph.as_graph_element(element)
         self._enter([*here, element.op if isinstance(element, Tensor) else element])
 
@@ -107,8 +120,7 @@ class Colocated(_Beside):
 class Together(_Beside):
     """See `Graph._together_with`."""
 
-    def __init__(self, graph: Graph, ops: Sequence[Operation]) -> None:
-        """ops: one at least."""
+    def __init__(self, graph: Graph, ops: Iterable[Operation]) -> None:
         super().__init__(graph)
         self._ops = ops
 
@@ -119,40 +131,48 @@ class Together(_Beside):
 class Controlled(_Block):
     """See `Graph.control_dependencies`."""
 
-    def __init__(self, graph: Graph, control_inputs: Sequence[Any] | None) -> None:
+    def __init__(self, graph: Graph, control_inputs: Iterable[Any] | None) -> None:
         super().__init__(graph)
-        self._inputs = control_inputs
+        self._controller: Controller | None = None  # of all times that it is entered
+        if control_inputs is not None:
+            self._controller = Controller(_operations(graph, control_inputs))
 
     def __enter__(self) -> None:
         graph = self._graph
         outer = graph._stacks.controllers, graph._control_flow_context
-        if self._inputs is None:
+        if self._controller is None:
             graph._stacks.controllers, graph._control_flow_context = [], None
         else:
-            controller = Controller(self._operations(self._inputs))
-            graph._stacks.controllers = [*outer[0], controller]
+            graph._stacks.controllers = [*outer[0], self._controller]
         self._outer.append(outer)
-
-    def _operations(self, control_inputs: Sequence[Any]) -> list[Operation]:
-        ops: list[Operation] = []
-        for item in control_inputs:
-            if item.__class__ is not Operation and (
-                hasattr(item, "_handle") or (hasattr(item, "values") and hasattr(item, "indices"))
-            ):
-                item = item.op  # of a resource variable: what makes its handle, or what changed it
-            element = self._graph.as_graph_element(item)
-            op = element.op if isinstance(element, Tensor) else element
-            op.attrs.setdefault("_has_manual_control_dependencies", True)
-            if op not in ops:
-                ops.append(op)
-        return ops
 
     def __exit__(self, *_: object) -> None:
         graph = self._graph
         controllers, context = self._outer.pop()
         graph._stacks.controllers = controllers
-        if self._inputs is None:
+        if self._controller is None:
             graph._control_flow_context = context
+
+
+def _operations(graph: Graph, control_inputs: Iterable[Any]) -> list[Operation]:
+    ops: list[Operation] = []
+    for item in control_inputs:
+        if item.__class__ is not Operation and (hasattr(item, "_handle") or _is_rows(item)):
+            item = item.op  # of a resource variable: what makes its handle, or what changed it
+        element = graph.as_graph_element(item)
+        op = element.op if isinstance(element, Tensor) else element
+        op.attrs.setdefault("_has_manual_control_dependencies", True)
+        if op not in ops:
+            ops.append(op)
+    return ops
+
+
+def _is_rows(item: Any) -> bool:
+    if not hasattr(item, "indices"):
+        return False
+    from headrace.graph.indexed_slices import IndexedSlices
+
+    return isinstance(item, IndexedSlices)
 
 
 class Lifted(_Block):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.device import merge as merged_device
 from headrace.base.traits import (
@@ -48,7 +48,7 @@ MOST_NODES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What a call has become: its outputs, and what has run when all that it does is done."""
+    """What a call has become: its outputs, and what has run when all that it does is done (if nothing, its outputs)."""
 
     outputs: Sequence[Tensor]
     done: Sequence[Operation] = ()
@@ -346,7 +346,26 @@ class Expansion:
                 built_at=op.built_at,
             )
         found: Replaced = op.spec.expand_fn(site, op)
+        if not found.done:
+            found = Replaced(found.outputs, list({tensor.op: None for tensor in found.outputs}))
+        if site.controls and op.control_inputs:
+            return _after(site, found)
         return found
+
+
+def _after(site: Site, found: Replaced) -> Replaced:
+    """What a call has become whose outputs are there, whatever they are made of, after what the call waits for."""
+    outputs = []
+    for at, tensor in enumerate(found.outputs):
+        kind = tensor.dtype.base_dtype
+        if kind is not dtypes.resource:
+            raw = tensor._raw
+            tensor = site.node("Identity", [tensor], f"output{at}", site.controls, T=kind).outputs[
+                0
+            ]
+            tensor._raw = raw
+        outputs.append(tensor)
+    return Replaced(outputs, list(dict.fromkeys((*found.done, *site.controls))))
 
 
 class _Inlined:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from headrace.base import dtypes, errors, nest
@@ -16,7 +17,7 @@ from headrace.base.shapes import TensorShape, common
 from headrace.base.traits import READS_HANDLE, TELLS_SIZE
 from headrace.codec import protos as pb
 from headrace.graph import flow_nodes as nodes
-from headrace.graph import registry
+from headrace.graph import registry, scopes
 from headrace.graph.automatic_dependencies import Ordered
 from headrace.graph.convert import convert
 from headrace.graph.func_graph import FuncGraph
@@ -43,6 +44,15 @@ def tells_sizes(spec: OpSpec | None, inputs: Sequence[Tensor], graph: Graph) -> 
     if spec is None or TELLS_SIZE not in spec.traits or not inputs:
         return False
     return all(tensor.graph is graph for tensor in inputs)
+
+
+def after_captures(graphs: Iterable[FuncGraph]) -> AbstractContextManager[None]:
+    """For the node that calls these: nodes made inside run after what nodes in them are to run after."""
+    around: list[Graph | None] = [scopes.get_default_graph()]
+    while around[-1] is not None:
+        around.append(getattr(around[-1], "outer_graph", None))
+    wanted = [each for graph in graphs for each in graph.control_captures if each.graph in around]
+    return control_dependencies(wanted) if wanted else nullcontext()
 
 
 class FlowGraph(FuncGraph):

@@ -8,8 +8,8 @@ Source: TF 1.15's python/framework/func_graph.py and function.py, for behaviour;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from headrace.base import dtypes
@@ -28,7 +28,7 @@ class FuncGraph(Graph):
     """The graph of a function's body.
 
     outer: the graph that calls it.  inputs: its arguments, then what stands for `captures`; outputs, control_outputs:
-    set by who builds it.
+    set by who builds it.  control_captures: what is outside, and nodes in it are to run after.
     """
 
     building_function = _building_function = True
@@ -46,6 +46,7 @@ class FuncGraph(Graph):
             self._collections[key] = self.outer_graph.get_collection_ref(key)
         self.arguments: list[Tensor] = []
         self.captured: dict[Tensor, Tensor] = {}
+        self.control_captures: list[Any] = []
         self._outside: dict[Tensor, Tensor] = {}
         self.outputs: list[Tensor] = []
         self.control_outputs: list[Operation] = []
@@ -148,19 +149,26 @@ class FuncGraph(Graph):
             apply_scopes=apply_scopes,
         )
 
-    @contextmanager
-    def control_dependencies(self, control_inputs: Sequence[Any] | None) -> Iterator[None]:
-        """As a graph's; what is outside has run before the function is called."""
-        if control_inputs is not None:
-            control_inputs = [each for each in control_inputs if self._has(each)]
-        with super().control_dependencies(control_inputs):
-            yield
+    def control_dependencies(
+        self, control_inputs: Iterable[Any] | None
+    ) -> AbstractContextManager[None]:
+        """As a graph's; what is outside runs before the node that calls the function (`control_captures`)."""
+        if control_inputs is None:
+            return super().control_dependencies(None)
+        inside = []
+        for each in control_inputs:
+            if self._has(each):
+                inside.append(each)
+            else:
+                self.control_captures.append(each)
+        return super().control_dependencies(inside)
 
     @contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """As a graph's; with what is outside it does nothing."""
+        """As a graph's; of what is outside, its device is that of nodes made inside."""
         if op is not None and not self._has(op):
-            yield
+            with self._together_with([]), self.device(getattr(op, "device", None) or ""):
+                yield
             return
         with super().colocate_with(op, ignore_existing):
             yield
@@ -169,9 +177,6 @@ class FuncGraph(Graph):
     def init_scope(self) -> Iterator[None]:
         """Nodes made inside are outside of the function, with the names that they would have had in it."""
         with self.outer_graph.as_default(), self.outer_graph.init_scope():
-            if not self.functional_flow:
-                yield
-                return
             inner = f"{self._name_stack}/" if self._name_stack else None
             with scopes.get_default_graph().name_scope(inner):
                 yield

@@ -289,9 +289,9 @@ class Graph(GraphScopes, LowLevel):
             name = f"{name}_{count - 1}"
         return name
 
-    def name_scope(self, name: str | None) -> AbstractContextManager[str]:
+    def name_scope(self, name: str | bytes | None) -> AbstractContextManager[str]:
         """Nest names under `name`; None or '' goes to the root, a trailing '/' re-enters a scope."""
-        return Named(self, name)
+        return Named(self, name.decode() if isinstance(name, bytes) else name)
 
     def _scope_of(self, name: str | None) -> str:
         """The scope that `name_scope(name)` is about to open."""

@@ -9,7 +9,7 @@ Source of scoping and merging rules: TF 1.15 behaviour, checked against the orac
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -187,17 +187,10 @@ class GraphScopes:
 
         A function of an operation answers with the whole device, which is kept as it is spelled.
         """
-        entry: str | DeviceFunction | None
-        if device_name_or_function is None:
-            entry = None
-        elif callable(device_name_or_function):
-            entry = device_name_or_function
-        else:
-            entry = devices.canonical(_device_text(device_name_or_function))
-        return blocks.Placed(self._this, entry)
+        return blocks.Placed(self._this, device_name_or_function)
 
     def control_dependencies(
-        self, control_inputs: Sequence[Any] | None
+        self, control_inputs: Iterable[Any] | None
     ) -> AbstractContextManager[None]:
         """Nodes made inside run after `control_inputs`; None clears the outer blocks."""
         return blocks.Controlled(self._this, control_inputs)
@@ -311,10 +304,3 @@ def _answered(device: Any) -> str:
             "return op.device to leave a node where it is"
         )
     return text
-
-
-def _device_text(device: Any) -> str:
-    if device is None:
-        return ""
-    to_string = getattr(device, "to_string", None)
-    return str(to_string() if to_string is not None else device)

@@ -5,7 +5,8 @@ Called by: ops, training, users.  Threads: as graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ContextDecorator
 from typing import Any
 
 from headrace.graph import scopes
@@ -67,7 +68,7 @@ def container(container_name: str) -> Any:
     return scopes.get_default_graph().container(container_name)
 
 
-def control_dependencies(control_inputs: Sequence[Any] | None) -> Any:
+def control_dependencies(control_inputs: Iterable[Any] | None) -> Any:
     """Context manager: nodes made inside run after `control_inputs`."""
     return scopes.get_default_graph().control_dependencies(control_inputs)
 
@@ -78,8 +79,27 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
 
 
 def init_scope() -> Any:
-    """Lift nodes out of control-dependency and control-flow scopes; names stay.  See `Graph.init_scope`."""
-    return scopes.get_default_graph().init_scope()
+    """Lift nodes out of control-dependency and control-flow scopes; names stay.  See `Graph.init_scope`.
+
+    It is one of the graph that is the default when it is entered.
+    """
+    return _InitScope()
+
+
+class _InitScope(ContextDecorator):
+    def __init__(self) -> None:
+        self._entered: list[Any] = []
+
+    def _recreate_cm(self) -> _InitScope:
+        return _InitScope()
+
+    def __enter__(self) -> None:
+        lifted = scopes.get_default_graph().init_scope()
+        lifted.__enter__()
+        self._entered.append(lifted)
+
+    def __exit__(self, *exc: Any) -> Any:
+        return self._entered.pop().__exit__(*exc)
 
 
 def add_to_collection(name: Any, value: Any) -> None:

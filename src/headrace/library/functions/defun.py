@@ -11,7 +11,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from headrace.base import dtypes
@@ -119,13 +120,20 @@ def _arity(func: Callable[..., Any]) -> tuple[int, int | None]:
 
 
 class _DefunGraph(FuncGraph):
-    """The body of one; `tf.set_random_seed` of the graph around says nothing in it."""
+    """The body of one; `tf.set_random_seed` and device scopes of the graph around say nothing in it."""
 
     functional_flow = False
 
     def __init__(self, name: str, outer: Graph) -> None:
         super().__init__(name, outer)
         self.seed = None
+        self._device_stack = []
+
+    def control_dependencies(
+        self, control_inputs: Iterable[Any] | None
+    ) -> AbstractContextManager[None]:
+        """As a graph's: what is outside is not of this one.  Raises ValueError."""
+        return Graph.control_dependencies(self, control_inputs)
 
     def captures_are_called(self, tensor: Tensor) -> str:
         return "Placeholder"

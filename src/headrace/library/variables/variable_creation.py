@@ -106,7 +106,7 @@ def check_lifted(value: Any, name: str | None) -> None:
 
 def _wants_resource(arguments: dict[str, Any]) -> bool:
     if arguments.get("variable_def") is not None:
-        return bool(arguments["variable_def"].is_resource)
+        return bool(getattr(arguments["variable_def"], "is_resource", False))
     wanted = arguments.get("use_resource")
     if wanted is None:
         from headrace.library.variables.variable_scope import get_variable_scope

@@ -14,6 +14,7 @@ import enum
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any, Final
 
 from headrace.base import dtypes
@@ -383,7 +384,10 @@ def get_local_variable(
 
 
 class variable_scope:
-    """Context manager: variables got inside are named under this scope and inherit its defaults."""
+    """Context manager: variables got inside are named under this scope and inherit its defaults.
+
+    It is of the graph that was the default when it was made, and entered again it is the scope that it was.
+    """
 
     def __init__(
         self,
@@ -429,7 +433,9 @@ class variable_scope:
             )
         self._name_or_scope = name_or_scope
         self._default_name = default_name
-        self._values = values
+        self._graph = graph_of(values) if values else scopes.get_default_graph()
+        self._unique: str | None = None  # the name made of `default_name`
+        self._origin: str | None = None  # the name scope that was opened with it first
         self._reuse = reuse or None
         self._auxiliary = auxiliary_name_scope
         self._given = {
@@ -445,7 +451,9 @@ class variable_scope:
         self._entered: list[ExitStack] = []
 
     def __enter__(self) -> VariableScope:
-        graph = graph_of(self._values) if self._values else scopes.get_default_graph()
+        graph = self._graph
+        if graph.building_function:
+            graph = scopes.get_default_graph()
         with ExitStack() as stack:
             stack.enter_context(graph.as_default())
             scope = self._open(graph, stack)
@@ -464,8 +472,9 @@ class variable_scope:
         if target is None:
             assert self._default_name is not None
             opened = stack.enter_context(names or graph.name_scope(self._default_name))
-            target = _current().unique(self._default_name)
-            return stack.enter_context(self._entering(target, opened))
+            if self._unique is None:
+                self._unique, self._origin = _current().unique(self._default_name), opened
+            return stack.enter_context(self._entering(self._unique, self._origin or ""))
         short = target if isinstance(target, str) else target.name.rpartition("/")[2]
         if not short and names is None:
             origin = target if isinstance(target, str) else target.original_name_scope
@@ -473,7 +482,9 @@ class variable_scope:
         opened = stack.enter_context(names or graph.name_scope(short))
         if isinstance(target, VariableScope):
             opened = target.original_name_scope
-        return stack.enter_context(self._entering(target, opened))
+        if self._origin is None:
+            self._origin = opened
+        return stack.enter_context(self._entering(target, self._origin))
 
     @contextmanager
     def _entering(self, target: str | VariableScope, origin: str) -> Iterator[VariableScope]:
@@ -509,13 +520,14 @@ class variable_scope:
         return VariableScope(reuse, name, custom_getter=getter, name_scope=origin, **defaults)
 
 
-def _chained(getter: Any, outer: Any) -> Any:
-    """`getter`, whose own getter is `outer` if there is one."""
-    if getter is None or outer is None:
-        return outer if getter is None else getter
+def _chained(inner: Any, outer: Any) -> Any:
+    """`inner`, whose own getter is `outer` if there is one."""
+    if inner is None or outer is None:
+        return outer if inner is None else inner
 
-    def both(inner: Any, *args: Any, **kwargs: Any) -> Any:
-        return getter(lambda *a, **k: outer(inner, *a, **k), *args, **kwargs)
+    # By the name that every getter has for it.
+    def both(getter: Any, *args: Any, **kwargs: Any) -> Any:
+        return inner(partial(outer, getter), *args, **kwargs)
 
     return both
 

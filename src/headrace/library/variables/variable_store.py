@@ -13,6 +13,7 @@ from typing import Any
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape, as_shape
 from headrace.graph import scopes
+from headrace.graph.behavior import resource_variables_enabled
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
 from headrace.graph.names import init_scope
@@ -70,7 +71,7 @@ class VariableStore:
             **others,
         }
         if custom_getter is not None:
-            return custom_getter(self._get, name=name, **arguments)
+            return custom_getter(getter=self._get, name=name, **arguments)
         return self._get(name, **arguments)
 
     def _get(
@@ -145,7 +146,7 @@ class VariableStore:
                 dtype=value_dtype,
                 validate_shape=validate_shape,
                 constraint=constraint,
-                use_resource=use_resource,
+                use_resource=resource_variables_enabled() if use_resource is None else use_resource,
                 **others,
             )
         self._variables[name] = made
@@ -291,15 +292,12 @@ def _initial(
 ) -> tuple[Callable[[], Any], dtypes.DType | None]:
     if isinstance(initializer, type):
         initializer = initializer()
-    defined = shape.is_fully_defined()
-    if defined and partition_info is None:
-        return (lambda: initializer(shape.as_list(), dtype=dtype)), dtype
-    parameters = inspect.signature(initializer).parameters
-    if defined:
+    if shape.is_fully_defined():
         extra: dict[str, Any] = {"dtype": dtype}
-        if "partition_info" in parameters:
+        if _takes_partition_info(initializer):
             extra["partition_info"] = partition_info
         return (lambda: initializer(shape.as_list(), **extra)), dtype
+    parameters = inspect.signature(initializer).parameters
     empty = inspect.Parameter.empty
     if all(
         p.default is not empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
@@ -310,6 +308,18 @@ def _initial(
         f"The initializer passed is not valid. Shape of a new variable ({name}) must be fully defined, but instead was "
         f"{shape}; an initializer that takes nothing needs none"
     )
+
+
+def _takes_partition_info(initializer: Any) -> bool:
+    """Whether it has an argument of that name; quick for what is written in Python."""
+    call = initializer if hasattr(initializer, "__code__") else type(initializer).__call__
+    code = getattr(call, "__code__", None)
+    if code is not None and not hasattr(call, "__wrapped__"):
+        return "partition_info" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    try:
+        return "partition_info" in inspect.signature(initializer).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def _regularize(variable: Variable, name: str, regularizer: Any) -> None:

@@ -119,6 +119,12 @@ class Variable(Trackable, metaclass=Created):
             trainable = synchronization is not VariableSynchronization.ON_READ
         if initial_value is None:
             raise ValueError("initial_value must be specified")
+        known = [each for kind in VariableAggregation for each in (kind, kind.value)]
+        if aggregation not in known:
+            raise ValueError(
+                f"Invalid variable aggregation mode: {aggregation} for variable: {name}: it is one of "
+                "tf.VariableAggregation"
+            )
         if constraint is not None and not callable(constraint):
             raise ValueError(
                 f"The `constraint` argument must be a callable, a function of the variable, not {constraint!r:.80}"

@@ -7,6 +7,7 @@ forty nodes so that it takes tensors of any shape; 1.15's single LinSpace is wha
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape
 from headrace.base.traits import OF_COUNTS, PER_RECORD
-from headrace.graph.convert import convert
+from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
@@ -127,6 +128,18 @@ def range(
         kind = _widest(ends) if wanted is None else wanted
         made: Tensor = range_op(*[cast(end, kind) for end in ends], name=scope)
         return made
+
+
+def _convert_range(
+    value: builtins.range,
+    dtype: dtypes.DType | None = None,
+    name: str | None = None,
+    as_ref: bool = False,
+) -> Tensor:
+    return range(value.start, value.stop, value.step, dtype, name)  # type: ignore[arg-type]
+
+
+register_tensor_conversion_function(builtins.range, _convert_range)
 
 
 def _widest(ends: list[Tensor]) -> dtypes.DType:

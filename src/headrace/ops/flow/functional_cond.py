@@ -22,6 +22,7 @@ from headrace.graph.convert import convert
 from headrace.graph.flow_graphs import (
     READ_ONLY,
     FlowGraph,
+    after_captures,
     common_shape,
     flat,
     function_graph,
@@ -121,18 +122,19 @@ class _Choice:
             spec = case_op if stateful else stateless_case_op
             attrs = {"branches": references}
         read_only = set.intersection(*(branch.read_only_inputs() for branch in branches))
-        op = apply_op(
-            spec,
-            (self._selector, inputs),
-            {
-                **attrs,
-                "Tout": [tensor.dtype.base_dtype for tensor in branches[0].outputs],
-                "output_shapes": _shapes(branches),
-                "_lower_using_switch_merge": True,
-                READ_ONLY: sorted(at + 1 for at in read_only),
-            },
-            name,
-        )
+        with after_captures(branches):
+            op = apply_op(
+                spec,
+                (self._selector, inputs),
+                {
+                    **attrs,
+                    "Tout": [tensor.dtype.base_dtype for tensor in branches[0].outputs],
+                    "output_shapes": _shapes(branches),
+                    "_lower_using_switch_merge": True,
+                    READ_ONLY: sorted(at + 1 for at in read_only),
+                },
+                name,
+            )
         op._flow_graphs = list(branches)
         op.graph.prevent_fetching(op)
         for output, inside in zip(op.outputs, branches[0].outputs, strict=True):

@@ -24,6 +24,7 @@ from headrace.graph.convert import convert
 from headrace.graph.flow_graphs import (
     READ_ONLY,
     FlowGraph,
+    after_captures,
     function_graph,
     function_name,
     is_stateful,
@@ -155,20 +156,21 @@ def _node(
     spec = while_op if is_stateful((conditions, bodies)) else stateless_while_op
     rest = [tensor._raw for tensor in bodies.outputs[len(shapes) :]]
     read_only = conditions.read_only_inputs() & bodies.read_only_inputs()
-    op = apply_op(
-        spec,
-        (list(variables),),
-        {
-            "cond": conditions.add_function(),
-            "body": bodies.add_function(),
-            "output_shapes": [TensorShape(shape) for shape in [*shapes, *rest]],
-            "parallel_iterations": parallel_iterations,
-            "_lower_using_switch_merge": True,
-            READ_ONLY: sorted(read_only),
-            "_num_original_outputs": len(variables),
-        },
-        name,
-    )
+    with after_captures((conditions, bodies)):
+        op = apply_op(
+            spec,
+            (list(variables),),
+            {
+                "cond": conditions.add_function(),
+                "body": bodies.add_function(),
+                "output_shapes": [TensorShape(shape) for shape in [*shapes, *rest]],
+                "parallel_iterations": parallel_iterations,
+                "_lower_using_switch_merge": True,
+                READ_ONLY: sorted(read_only),
+                "_num_original_outputs": len(variables),
+            },
+            name,
+        )
     op._flow_graphs = [conditions, bodies]
     for tensor, outside in zip(op.outputs, op.inputs, strict=True):
         stands_for(tensor, outside)

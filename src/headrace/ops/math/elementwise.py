@@ -264,36 +264,33 @@ def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
 # -- trigonometry -----------------------------------------------------------------------------
 
 
-def _minus_times(derivative: Callable[[Tensor], Tensor]) -> Gradient:
-    """-dy · derivative(x)."""
+def _minus_times(derivative: Callable[[Tensor], Tensor], first: bool = False) -> Gradient:
+    """-dy · derivative(x); first: whether -dy is made before the other."""
 
     def gradient(op: Operation, dout: Any) -> Tensor:
         with control_dependencies([dout]):
+            less = neg(dout) if first else None
             factor = derivative(conj(op.inputs[0]))
-            made: Tensor = mul(neg(dout), factor, name="mul")
+            made: Tensor = mul(neg(dout) if less is None else less, factor, name="mul")
             return made
 
     return gradient
 
 
-def _one_less_square(x: Tensor) -> Any:
-    return make.Square(x), _one(x)
-
-
 def _asin_slope(x: Tensor) -> Tensor:
-    x2, one = _one_less_square(x)
+    x2, one = make.Square(x), _one(x)
     made: Tensor = reciprocal(sqrt(sub(one, x2)))
     return made
 
 
 def _atan_slope(x: Tensor) -> Tensor:
-    x2, one = _one_less_square(x)
+    x2, one = make.Square(x), _one(x)
     made: Tensor = reciprocal(add_v2(one, x2, name="Add"))
     return made
 
 
 def _atanh_slope(x: Tensor) -> Tensor:
-    x2, one = _one_less_square(x)
+    x2, one = make.Square(x), _one(x)
     made: Tensor = reciprocal(sub(one, x2))
     return made
 
@@ -326,7 +323,7 @@ cos = unary(
     "Cos",
     "cos",
     FLOATS_AND_COMPLEXES,
-    _minus_times(lambda x: make.Sin(x)),
+    _minus_times(lambda x: make.Sin(x), first=True),
     traits={PER_RECORD, OF_RAGGED},
 )
 tan = unary(
