@@ -62,10 +62,10 @@ OTHER_SHAPES: dict[str, tuple[str, str]] = {
         BatchMatMul CTCBeamSearchDecoder CTCGreedyDecoder
         CTCLoss CombinedNonMaxSuppression ConcatV2 Conv2DBackpropInput Conv3DBackpropInputV2 CropAndResize
         Cross DecodeCSV Dequantize FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannel
-        FakeQuantWithMinMaxVarsPerChannelGradient GatherV2 IRFFT IRFFT2D IRFFT3D MatrixDiagV2
+        FakeQuantWithMinMaxVarsPerChannelGradient GatherV2 MatrixDiagV2
         MatrixDiagV3 MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 MatrixSolve MatrixSolveLs
         MaxPoolGradGradV2 MirrorPadGrad NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3
-        NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps QuantizeV2 RFFT RFFT2D RFFT3D
+        NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps QuantizeV2
         RaggedTensorToTensor ResourceGather ResourceGatherNd ScatterNd ScatterNdAdd
         ScatterNdMax ScatterNdMin ScatterNdSub ScatterNdUpdate SoftmaxCrossEntropyWithLogits
         SparseApplyAdadelta SparseApplyAdagrad SparseApplyAdagradDA SparseApplyAdagradV2

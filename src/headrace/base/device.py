@@ -96,7 +96,7 @@ def _parse(spec: str) -> DeviceSpec:
         if not part:
             continue
         found = _PART.match(part)
-        if found is None:
+        if found is None or (found["dtype"] == "*" and found["dindex"] is None):
             raise ValueError(
                 f"Unknown attribute '{part.partition(':')[0]}' is encountered while parsing the device spec: {spec!r}. "
                 f"The part {part!r} is not understood; write it like '/job:worker/replica:0/task:1/device:CPU:0' "
@@ -120,12 +120,15 @@ def _parse(spec: str) -> DeviceSpec:
 
 
 def text(device: Any) -> str:
-    """What `device`, a name or something that has a `to_string`, is written as.  Raises AttributeError."""
+    """What `device`, a name or something that has a `to_string`, is written as.
+
+    Raises AttributeError, TypeError for bytes.
+    """
     to_string = getattr(device, "to_string", None)
     if to_string is not None:
         return str(to_string())
     if not isinstance(device, str):
-        raise AttributeError(
+        raise (TypeError if isinstance(device, bytes) else AttributeError)(
             f"{type(device).__name__!r} object has no attribute 'to_string': {device!r:.80} is no device; "
             "give a name, a tf.DeviceSpec, or a function of an operation that answers with one"
         )
