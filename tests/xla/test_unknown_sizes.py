@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.plan import compile
+from headrace.plan import whole_loops
 from headrace.plan.explain import explaining
 from headrace.run.exec.fused import compiler
 from headrace.run.exec.tuning import AFTER
@@ -86,7 +86,7 @@ def _recurrent() -> tuple[Any, Any]:
 def test_bodies_of_a_recurrent_network_are_a_program_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compile, "programs", lambda step: {})  # nor are loops one as a whole
+    monkeypatch.setattr(whole_loops, "programs", lambda step: {})  # nor are loops one as a whole
     found, groups = in_steps(CPU, _recurrent, BATCHES)
     forward = [line for line in groups if " Sigmoid " in line]
     backward = [line for line in groups if " SigmoidGrad " in line]
