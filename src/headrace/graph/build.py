@@ -96,8 +96,6 @@ def apply_op(
             return add_node(graph, spec, scope, flat, known)
         pairs = zip(definitions, flat, strict=False)
         states = [tensor.op for definition, tensor in pairs if definition.is_ref]
-        if not states:
-            return add_node(graph, spec, scope, flat, known)
         with graph._together_with(states):  # an op that takes a reference runs where the state is
             return add_node(graph, spec, scope, flat, known)
     finally:

@@ -359,11 +359,9 @@ def _after(site: Site, found: Replaced) -> Replaced:
     for at, tensor in enumerate(found.outputs):
         kind = tensor.dtype.base_dtype
         if kind is not dtypes.resource:
-            raw = tensor._raw
-            tensor = site.node("Identity", [tensor], f"output{at}", site.controls, T=kind).outputs[
-                0
-            ]
-            tensor._raw = raw
+            passed = site.node("Identity", [tensor], f"output{at}", site.controls, T=kind)
+            passed.outputs[0]._raw = tensor._raw
+            tensor = passed.outputs[0]
         outputs.append(tensor)
     return Replaced(outputs, list(dict.fromkeys((*found.done, *site.controls))))
 

@@ -152,7 +152,7 @@ class FuncGraph(Graph):
     def control_dependencies(
         self, control_inputs: Iterable[Any] | None
     ) -> AbstractContextManager[None]:
-        """As a graph's; what is outside runs before the node that calls the function (`control_captures`)."""
+        """As a graph's.  What is outside is for who makes the node that calls the function (`control_captures`)."""
         if control_inputs is None:
             return super().control_dependencies(None)
         inside = []

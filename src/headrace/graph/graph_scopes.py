@@ -91,20 +91,8 @@ class GraphScopes:
         self._stacks.devices = entries
 
     @property
-    def _colocation(self) -> list[Operation]:
-        return self._stacks.colocation
-
-    @_colocation.setter
-    def _colocation(self, anchors: list[Operation]) -> None:
-        self._stacks.colocation = anchors
-
-    @property
     def _controllers(self) -> list[Controller]:
         return self._stacks.controllers
-
-    @_controllers.setter
-    def _controllers(self, controllers: list[Controller]) -> None:
-        self._stacks.controllers = controllers
 
     @property
     def _this(self) -> Graph:

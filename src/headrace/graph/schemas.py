@@ -57,9 +57,8 @@ class AttrDef(NamedTuple):
     default: Any = MISSING
     allowed: tuple[Any, ...] | None = None
     minimum: int | None = None
-    allowed_ids: frozenset[int] = (
-        frozenset()
-    )  # of the dtypes among `allowed`, each of which is one object
+    # Of the dtypes among `allowed`, each of which is one object.
+    allowed_ids: frozenset[int] = frozenset()
 
 
 _TYPE_NAMES = {

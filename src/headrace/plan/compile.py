@@ -125,13 +125,14 @@ class _Form:
         return self._made()
 
     def _made(self) -> Made | None:
-        from headrace.plan.whole_loops import programs
         from headrace.run.devices import xla  # where there is JAX
-        from headrace.run.exec.joined_loops import JoinedProgram
 
         request = self._request
         if not request.placed and not xla.compiles_here():
             return None
+        from headrace.plan.whole_loops import programs
+        from headrace.run.exec.joined_loops import JoinedProgram
+
         before, step = versions(request, self._nests)
         self._kernels = _kernels(step)
         self._loops = programs(step) if request.whole else {}

@@ -85,10 +85,10 @@ def _may_join(kernel: ArrayKernel | None, op: Operation) -> bool:
 
 def identity(request: Request) -> str:
     """What tells a step from others, whatever its nodes are called; the same in every process."""
-    ops = request.pruned.ops
-    number = {tensor: f"a{at}" for at, tensor in enumerate(request.args)}
     import hashlib  # which takes a while, and few processes come to need
 
+    ops = request.pruned.ops
+    number = {tensor: f"a{at}" for at, tensor in enumerate(request.args)}
     hashed = hashlib.sha256()
     for at, op in enumerate(ops):
         device = request.placed.get(op, HOST)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from headrace.base import dtypes
 from headrace.base.reference import Reference
@@ -53,6 +53,9 @@ class VariableAggregation(enum.Enum):
     MEAN = 2
     ONLY_FIRST_REPLICA = 3
     ONLY_FIRST_TOWER = 3  # noqa: PIE796 (TensorFlow's alias)
+
+
+_AGGREGATIONS: Final = tuple([kind.value for kind in VariableAggregation])
 
 
 class _VariableSlice(Tensor):
@@ -119,11 +122,9 @@ class Variable(Trackable, metaclass=Created):
             trainable = synchronization is not VariableSynchronization.ON_READ
         if initial_value is None:
             raise ValueError("initial_value must be specified")
-        known = [each for kind in VariableAggregation for each in (kind, kind.value)]
-        if aggregation not in known:
+        if not isinstance(aggregation, VariableAggregation) and aggregation not in _AGGREGATIONS:
             raise ValueError(
-                f"Invalid variable aggregation mode: {aggregation} for variable: {name}: it is one of "
-                "tf.VariableAggregation"
+                f"Invalid variable aggregation mode: {aggregation} for variable: {name}; see tf.VariableAggregation"
             )
         if constraint is not None and not callable(constraint):
             raise ValueError(

@@ -36,14 +36,12 @@ _WRITING: Final = 16.0  # what it takes to write an element of a product
 _COPYING: Final = 120.0  # what it takes to copy an element of a window elsewhere
 _OF_ONE: Final = 85.0  # the same where there is one channel: runs of a line are copied
 _WORTH: Final = 0.85  # of the time that all products take, at most
-_COPYING_RUNS: Final = (
-    10.0  # the same as _COPYING for columns, where BLAS copies what it multiplies, too
-)
-_WORTH_OF_RUNS: Final = (
-    1.25  # of the time that products of columns take there, which are the better ones, at most
-)
-_FEWEST_ROWS: Final = 8  # of a product, as many as BLAS makes there of fewer
-_PACKING: Final = 2.5  # what it takes BLAS to copy an element of the outputs' gradient
+# The same for columns, where BLAS copies what it multiplies, too; their products are the better ones.  A product has
+# eight rows there at least, and an element of the outputs' gradient takes that much to copy.
+_COPYING_RUNS: Final = 10.0
+_WORTH_OF_RUNS: Final = 1.25
+_FEWEST_ROWS: Final = 8
+_PACKING: Final = 2.5
 _SUMMED: Final = 1024  # pixels of a sum: longer ones have larger errors
 _MOST: Final = 1 << 18  # elements of a place of the filters, which should stay in a cache
 _LEAST: Final = 1 << 22  # multiplications that are worth the calls

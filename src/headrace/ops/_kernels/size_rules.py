@@ -412,11 +412,9 @@ def may_give_first(op: Operation) -> bool:
 
 
 def gives_first(node: Node, made: Sizes | None) -> bool:
-    """Whether the output is equal to the first input, bit by bit.  made: its shape."""
+    """Whether the output of an op that may is equal to the first input, bit by bit.  made: its shape."""
     if node.op.type in _OF_SHAPE_ALONE:
         return made is not None and made == node.shapes[0]
-    if _SHAPES.get(node.op.type) is not _reduced:
-        return False
     axes = node.known(1)
     return axes is not None and not axes.size
 
