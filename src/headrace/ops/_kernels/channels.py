@@ -77,7 +77,16 @@ class Units:
 
     def repeated(self, vector: Array) -> Array:
         """A vector [.., c] as often as a line has pixels: [.., pixels * c]."""
-        return np.tile(vector, self._along)
+        *lead, channels = vector.shape
+        found = np.empty((*lead, self._along, channels), vector.dtype)
+        found[...] = vector[..., None, :]
+        return found.reshape(*lead, -1)
+
+    def lines_of_same(self, pixels: Array) -> Array:
+        """Pictures of equal pixels [n, c], as `lines`: a view that repeats one line.  Only if `in_picture`."""
+        lines = np.repeat(self.repeated(pixels), self.in_picture, axis=0)[:, None]
+        shape = (self.count, self.pixels // self._along, lines.shape[-1])
+        return np.broadcast_to(lines, shape)
 
     def as_they_lie(self) -> as_they_lie:
         """For arithmetic of lines and vectors."""

@@ -28,6 +28,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from headrace.ops._kernels.flat import Flat
 from headrace.ops._kernels.line_tiles import LineTiles
+from headrace.ops._kernels.product_parts import multiply_matrices
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import Array, Geometry
 from headrace.ops._kernels.winograd import Tiles
@@ -77,11 +78,17 @@ def layout(
     gradient: bool = False,
 ) -> Layout:
     """The layout for a convolution of `count` images.  gradient: for that of its filters."""
-    strides, dilations, pads = (
-        tuple(each) for each in (where.strides, where.dilations, where.pads)
-    )
     return _layout(
-        where.size, where.window, strides, dilations, pads, channels, made, count, dtype, gradient
+        where.size,
+        where.window,
+        where.strides,
+        where.dilations,
+        where.pads,
+        channels,
+        made,
+        count,
+        dtype,
+        gradient,
     )
 
 
@@ -98,7 +105,7 @@ def _layout(
     dtype: np.dtype[Any],
     gradient: bool,
 ) -> Layout:
-    where = Geometry(size, window, strides, dilations, list(pads))
+    where = Geometry(size, window, strides, dilations, pads)
     if where.is_pointwise:
         return Rows(where, channels, made)
     if dtype.kind == "f" and count:
@@ -177,7 +184,7 @@ class Rows:
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
         """out, in the shape of `matrix` = the gradient of the filters, of inputs x and dy [n, *out, made]."""
-        np.matmul(rows(x, self._where).T, dy.reshape(-1, dy.shape[-1]), out=out)
+        multiply_matrices(rows(x, self._where).T, dy.reshape(-1, dy.shape[-1]), out)
 
     def filters(self, matrix: Array) -> Array:
         """A `matrix` as filters [*window, channels, made]."""
@@ -193,7 +200,7 @@ class Columns(Rows):
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
         """out, in the shape of `matrix` = the gradient of the filters, of inputs x and dy [n, *out, made]."""
-        np.matmul(self._columns(x), dy.reshape(-1, dy.shape[-1]), out=out)
+        multiply_matrices(self._columns(x), dy.reshape(-1, dy.shape[-1]), out)
 
     def _columns(self, x: Array) -> Array:
         where, n, c = self._where, len(x), x.shape[-1]
@@ -282,7 +289,7 @@ class Bands:
             moved[:, : of_input.start, ..., place, :] = 0
             moved[:, of_input, ..., place, :] = dy[:, of_output]
             moved[:, of_input.stop :, ..., place, :] = 0
-        np.matmul(rows(x, self._within).T, moved.reshape(-1, out.shape[1]), out=out)
+        multiply_matrices(rows(x, self._within).T, moved.reshape(-1, out.shape[1]), out)
 
     def _multiply_apart(self, given: Array, dy: Array, out: Array) -> None:
         """`multiply`, a place of the window and an image at a time: nothing is moved."""

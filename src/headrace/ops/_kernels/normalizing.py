@@ -101,20 +101,26 @@ class Back:
         self._units, self._scale = units, scale
         self._inverse = 1 / np.sqrt(variance + np.float32(epsilon))
         self._near = is_near(mean, variance, epsilon)
-        self._mean, self._means = mean, units.repeated(mean)
+        self._mean, self._means = mean, None if self._near else units.repeated(mean)
         self._sums = np.empty((2, units.count, units.channels), np.float32)
 
     def look(self, at: slice, dy: Array, x: Array) -> None:
         """dy, x: lines of the units `at`."""
-        units, off = self._units, scratch(0, x.shape, x.dtype)
-        with units.as_they_lie():
-            np.subtract(x, self._means, out=off)  # sums of products would be as large as the mean
-        self._sums[0, at] = units.sums_of_products(off, dy)
+        units = self._units
+        if self._means is not None:
+            off = scratch(0, x.shape, x.dtype)
+            with units.as_they_lie():
+                np.subtract(x, self._means, out=off)
+            x = off
+        self._sums[0, at] = units.sums_of_products(x, dy)
         self._sums[1, at] = units.sums(dy)
 
     def found(self) -> tuple[Array, Array]:
         """Gradients of scale and offset, [c] each; from then on lines go `through`."""
-        to_scale, to_offset = self._sums.sum(1, dtype=np.float64).astype(np.float32)
+        with_x, with_one = self._sums.sum(1, dtype=np.float64)
+        if self._means is None:
+            with_x -= self._mean * with_one
+        to_scale, to_offset = with_x.astype(np.float32), with_one.astype(np.float32)
         to_scale *= self._inverse
         units, count = self._units, np.float32(max(self._units.pixels * self._units.count, 1))
         factor, of_mean = self._scale * self._inverse, to_offset / count
@@ -135,6 +141,7 @@ class Back:
                 np.multiply(dy, self._factor, out=into)
                 into += off
                 return
+            assert self._means is not None
             np.subtract(x, self._means, out=off)
             off *= self._of_x
             off += self._of_mean

@@ -26,6 +26,9 @@ LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 m
 GRAIN = 16  # rows or columns that BLAS works on together
 _ACROSS = 4  # how many times as many rows there are where a second factor that lies across is laid out for each part
 SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie
+_KEEPS_LOCK = 500  # elements of a product, below which `np.matmul` keeps the interpreter's lock
+_LONG = 1 << 16  # multiplications, 5 µs and more, for which it is worth letting go of
+_OF_BLAS = "fdFD"
 _THIN = 64  # elements that are summed up, at most, where rows of a product are made so; columns: twice that
 _ROWS, _LINE = 8, 64  # rows or columns of them are a multiple of
 _MORE, _APART = 23, 22  # slots of scratch memory
@@ -63,6 +66,22 @@ def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
     return [(slice(rows), cut) for cut in cuts]
 
 
+def multiply_matrices(x: Any, y: Any, out: Any = None) -> Any:
+    """x times y, two matrices, in `out` if there is one, without the interpreter's lock where that takes long.
+
+    `np.matmul` asks how many elements the product has, whatever is summed up: of few it keeps the lock, and others wait.
+    """
+    if (
+        x.shape[0] * y.shape[1] < _KEEPS_LOCK
+        and x.shape[0] * y.size >= _LONG
+        and x.dtype == y.dtype
+        and x.dtype.char in _OF_BLAS
+        and (out is None or (out.flags.c_contiguous and out.dtype == x.dtype))
+    ):
+        return np.dot(x, y, out=out)
+    return np.matmul(x, y, out=out)
+
+
 def multiply(x: Any, y: Any, out: Any) -> None:
     """out = x times y: one part, or few rows or columns of it at a time where BLAS need not lay out the factors.
 
@@ -76,7 +95,7 @@ def multiply(x: Any, y: Any, out: Any) -> None:
     few = most // other // grain * grain
     floats = x.dtype == y.dtype == np.float32
     if not thin or few == 0 or not floats or not multiplies_as_they_lie():
-        np.matmul(x, y, out=out)
+        multiply_matrices(x, y, out)
         return
     length = rows if by_rows else columns
     stack, whole = length // few, length // few * few

@@ -7,7 +7,9 @@ Source: padding as TF 1.15 core/framework/common_shape_fns.cc
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,7 +22,7 @@ from headrace.base.shapes import text
 __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
-Pads = list[tuple[int, int]]
+Pads = Sequence[tuple[int, int]]
 _PARTS = 8  # of an operation at least, where there are as many images and SMALL allows it
 SMALL = 1 << 18  # bytes, below which a part is not worth its calls
 
@@ -51,13 +53,17 @@ def parts(count: int, bytes_each: int, most_bytes: int, least: int = 1) -> list[
     They differ by one image at most, and are an even number, so that threads have equal shares.  least: images in a
     part, whatever their size, or nearly so.
     """
-    each = max(bytes_each, 1)
+    return list(_parts(count, max(bytes_each, 1), most_bytes, least))
+
+
+@functools.lru_cache(256)
+def _parts(count: int, each: int, most_bytes: int, least: int) -> tuple[slice, ...]:
     size = max(min(most_bytes // each, -(-count // _PARTS)), SMALL // each, least, 1)
     number = -(-count // size)
     if 1 < number < count:
         number += number % 2
     cuts = [count * place // max(number, 1) for place in range(number + 1)]
-    return [slice(first, end) for first, end in itertools.pairwise(cuts)]
+    return tuple(itertools.starmap(slice, itertools.pairwise(cuts)))
 
 
 class Geometry:
@@ -75,8 +81,8 @@ class Geometry:
         dilations: Sequence[int],
         pads: Pads,
     ) -> None:
-        self.size, self.window, self.pads = tuple(size), tuple(window), pads
-        self.strides, self.dilations = strides, dilations
+        self.size, self.window, self.pads = tuple(size), tuple(window), tuple(pads)
+        self.strides, self.dilations = tuple(strides), tuple(dilations)
         self.padded_size = tuple(n + sum(pad) for n, pad in zip(size, pads, strict=True))
         self.out = tuple(
             (n - (w - 1) * d - 1) // s + 1
@@ -176,19 +182,40 @@ def geometry(
     dilations: Sequence[int],
     explicit: Sequence[int] = (),
 ) -> Geometry:
-    """The Geometry of a node's attrs, which have an entry per axis.
+    """The Geometry of a node's attrs, which have an entry per axis; kept for the next call.
 
     Raises InvalidArgument for strides or dilations that are not positive, or of the batch or the channels.
     """
+    return _geometry(
+        tuple(size),
+        tuple(window),
+        tuple(strides),
+        padding,
+        data_format,
+        tuple(dilations),
+        tuple(explicit),
+    )
+
+
+@functools.lru_cache(256)
+def _geometry(
+    size: tuple[int, ...],
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: bytes,
+    data_format: bytes,
+    dilations: tuple[int, ...],
+    explicit: tuple[int, ...],
+) -> Geometry:
     spatial = slice(1, -1) if channels_last(data_format) else slice(2, None)
     for name, attr in (("strides", strides), ("dilations", dilations)):
-        if len(attr) != len(size) + 2 or np.prod(attr) != np.prod(attr[spatial]):
+        if len(attr) != len(size) + 2 or math.prod(attr) != math.prod(attr[spatial]):
             raise errors.invalid_argument(
                 f"{name} {list(attr)} must have {len(size) + 2} entries, 1 for the batch and the channels"
             )
         if min(attr) < 1:
             raise errors.invalid_argument(f"{name} {list(attr)} must be positive")
-    steps, spread = list(strides[spatial]), list(dilations[spatial])
+    steps, spread = strides[spatial], dilations[spatial]
     if padding == b"EXPLICIT":
         if len(explicit) != 2 * len(strides) or min(explicit) < 0:
             raise errors.invalid_argument(

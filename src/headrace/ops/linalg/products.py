@@ -23,7 +23,12 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops._kernels.product_parts import LARGE, count_of_parts, in_parts
+from headrace.ops._kernels.product_parts import (
+    LARGE,
+    count_of_parts,
+    in_parts,
+    multiply_matrices,
+)
 from headrace.ops.array.shapes import shape, transpose
 from headrace.ops.linalg.diagonals import matrix_diag_part
 from headrace.ops.math.broadcasting import broadcast_gradient_args
@@ -69,7 +74,7 @@ def _shared(x: Any, y: Any, work: int, out: Any = None) -> Any:
         return np.matmul(x, y, out=out)
     hold_blas()
     if work < LARGE:
-        return np.matmul(x, y, out=out)
+        return multiply_matrices(x, y, out)
     return in_parts(x, y, work, out)
 
 

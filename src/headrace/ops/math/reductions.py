@@ -194,11 +194,18 @@ def _mean(x: Any, axes: Axes, keep: Any) -> Any:
     if x.size >= LARGE and _in_blocks(x, axes):
         summed = _of_all(x, total(x), keep)
     elif type(axes) is tuple and is_over_places(x, axes):
-        summed = _kept(x, axes, reduced_over_places(np.add, x, axes), keep)
+        return mean_of_sums(reduced_over_places(np.add, x, axes), x, axes, keep).astype(
+            kind, copy=False
+        )
     else:
         summed = np.add.reduce(x, axis=axes, keepdims=keep)
     mean = np.divide(summed, _count(x, axes))
     return mean if mean.dtype == kind else mean.astype(kind)
+
+
+def mean_of_sums(sums: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+    """The mean of x over places, from what `reduced_over_places` found."""
+    return np.divide(_kept(x, axes, sums, keep), _count(x, axes))
 
 
 def _integer_mean(x: Any, axes: Axes, keep: Any) -> Any:

@@ -141,7 +141,7 @@ class Together:
         attrs, made = self._attrs, int(sizes[3])
         where = geometry(
             x.shape[1:3],
-            sizes[:2],
+            [int(n) for n in sizes[:2]],
             attrs["strides"],
             attrs["padding"],
             b"NHWC",

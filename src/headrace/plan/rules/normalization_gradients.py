@@ -29,8 +29,9 @@ from headrace.ops._kernels.normalizing import Back
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import Geometry, geometry
 from headrace.plan.ir import Facts, Instr
+from headrace.plan.rules import spread
 from headrace.plan.rules.convolution_gradients import add_shares, users_of_gradient
-from headrace.plan.rules.convolutions import match_of
+from headrace.plan.rules.convolutions import match_of, may_join
 from headrace.plan.rules.group import Group, Match, Rule
 from headrace.plan.rules.normalizations import (
     MOST_STAGES,
@@ -77,10 +78,13 @@ def _candidates(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Iterato
     if not normalizes(norm, taken) or norm.inputs.count(norm.inputs[0]) != 1:
         return
     before = _before(norm, facts, taken)
+    spreading = _spread(before, norm, facts, taken)
     after = users_of_gradient(norm.outputs[0], facts, taken)
     if any(user.op.type not in _AFTER for user in after):
         after = []
     for users in (after, []) if after else ([],):
+        if spreading:
+            yield [*spreading, *before, norm, *users]
         for start in range(len(before) + 1):
             yield [*before[start:], norm, *users]
 
@@ -136,6 +140,17 @@ def _before(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr]
         if not made:
             return found
         value, user = made[0], maker
+
+
+def _spread(
+    before: Sequence[Instr], norm: Instr, facts: Facts, taken: AbstractSet[Instr]
+) -> list[Instr]:
+    """What spreads the gradient that these begin with over the pictures, such as that of a mean; else nothing."""
+    for value in before[0].inputs if before else norm.inputs[:1]:
+        found = spread.ending_at(value, facts, taken)
+        if found and all(may_join(each, taken) for each in found):
+            return found
+    return []
 
 
 def _build(group: Group) -> Kernel:
@@ -302,7 +317,7 @@ class _Stage:
             return None
         where = geometry(
             x.shape[1:3],
-            sizes[:2],
+            [int(n) for n in sizes[:2]],
             attrs["strides"],
             attrs["padding"],
             b"NHWC",

@@ -20,15 +20,18 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.ops._kernels.blocks import BLOCK, LARGE
-from headrace.ops._kernels.channels import Units
+from headrace.ops._kernels.channels import Units, is_over_places, reduced_over_places
 from headrace.ops._kernels.convolving import convolved
 from headrace.ops._kernels.normalizing import Moments, Normalizing, is_near
 from headrace.ops._kernels.windows import geometry
+from headrace.ops.math.reductions import mean_of_sums
 from headrace.ops.nn.batch_norm import factor_of, statistics
+from headrace.plan.binding import bound_kernel
 from headrace.plan.ir import Facts, Instr
 from headrace.plan.rules.convolutions import continues, match_of, may_join
 from headrace.plan.rules.elementwise import writes_into
 from headrace.plan.rules.group import Group, Match, Rule
+from headrace.plan.rules.spread import Spreading, beginning
 from headrace.run.exec.instructions import Kernel
 
 Array = np.ndarray[Any, Any]
@@ -53,6 +56,13 @@ def _match(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None
         if before is None or _of([before, *stages], facts) is None:
             break
         stages.insert(0, before)
+    *others, last = stages
+    value = last[-1].outputs[0]
+    for user in facts.users(value):
+        if user.op.type == "Mean" and user.inputs[0] == value and may_join(user, taken):
+            found = _of([*others, [*last, user]], facts)
+            if found is not None:
+                return found
     return _of(stages, facts)
 
 
@@ -174,14 +184,22 @@ class Changes:
     """What elementwise nodes do, one after the other, where the pictures lie."""
 
     def __init__(self, group: Group, members: Sequence[Instr], value: int | None) -> None:
-        """value: what the first one takes of what is there; each other one takes what the one before it gives."""
+        """value: what the first one takes of what is there; each other one takes what the one before it gives.
+
+        What the first ones spread over the pictures (`plan.rules.spread`) is a thing beside them to the others.
+        """
+        count = beginning(group, members)
+        self._spreading = Spreading(group, members[:count]) if count else None
+        self._spread = group.places[members[count - 1].outputs[0]] if count else None
         self._steps = []
-        for member in members:
+        for member in members[count:]:
             function = _sum if member.op.type == "AddN" else writes_into(member.op)
             assert function is not None
             places = zip(member.inputs, group.inputs_of(member), strict=True)
             self._steps.append((function, [None if at == value else place for at, place in places]))
             value = member.outputs[0]
+        if not self._steps:
+            self._steps = [(np.positive, [self._spread])]
 
     def of(self, room: Sequence[Any], shape: tuple[int, ...], units: Units) -> Changing | None:
         """None where something is neither a number nor of this shape.  room: values of the group, by place."""
@@ -190,32 +208,53 @@ class Changes:
             given: list[tuple[Any, bool]] = []
             for at in places:
                 value = None if at is None else room[at]
-                if value is not None and value.shape == shape:
+                if at is not None and at == self._spread:
+                    lines = self._lines_of_spread(room, shape, units)
+                    if lines is None:
+                        return None
+                    given.append((lines, True))
+                elif value is not None and value.shape == shape:
                     given.append((units.lines(value), True))
                 elif value is not None and (value.shape != () or function is _sum):
                     return None
                 else:
                     given.append((value, False))
             steps.append((function, given))
-        return Changing(steps)
+        return Changing(steps, units)
+
+    def _lines_of_spread(
+        self, room: Sequence[Any], shape: tuple[int, ...], units: Units
+    ) -> Array | None:
+        """What is spread, as lines of units; None where it has another shape."""
+        spreading = self._spreading
+        assert spreading is not None
+        made = spreading.before(room)
+        if made is None:
+            return None
+        alike = made.shape == (shape[0], 1, 1, shape[3]) and units.in_picture > 0
+        if alike and spreading.shape(made, room) == shape:
+            return units.lines_of_same(made.reshape(shape[0], shape[3]))
+        made = spreading.all(room)
+        return units.lines(np.ascontiguousarray(made)) if made.shape == shape else None
 
 
 class Changing:
     """`Changes` of values that are there."""
 
-    def __init__(self, steps: list[tuple[Any, list[tuple[Any, bool]]]]) -> None:
-        self._steps = steps
+    def __init__(self, steps: list[tuple[Any, list[tuple[Any, bool]]]], units: Units) -> None:
+        self._steps, self._units = steps, units
 
     def __call__(self, at: slice, into: Array) -> None:
         """into: lines of the units `at`, changed."""
-        for function, given in self._steps:
-            function(
-                *[
-                    into if value is None else value[at] if moves else value
-                    for value, moves in given
-                ],
-                out=into,
-            )
+        with self._units.as_they_lie():
+            for function, given in self._steps:
+                function(
+                    *[
+                        into if value is None else value[at] if moves else value
+                        for value, moves in given
+                    ],
+                    out=into,
+                )
 
 
 class _Together:
@@ -231,6 +270,8 @@ class _Together:
             if begins:
                 stages.append([])
             stages[-1].append(member)
+        mean = stages[-1].pop() if group.members[-1].op.type == "Mean" else None
+        self._mean = None if mean is None else _Mean(group, mean)
         self._stages = [_Stage(group, stage) for stage in stages]
         self._places = group.places
         self._wanted = [group.places[value] for value in group.outputs]
@@ -244,8 +285,38 @@ class _Together:
             if last is None:
                 return None
         assert last is not None
-        last.all()
+        if self._mean is None:
+            last.all()
+        else:
+            self._mean.run(room, last)
         return [room[place] for place in self._wanted]
+
+
+class _Mean:
+    """A mean of the pictures that the last stage makes, of each while it is in the cache if it is over its places."""
+
+    def __init__(self, group: Group, member: Instr) -> None:
+        self._pictures, self._axes = group.inputs_of(member)
+        self._mean = group.places[member.outputs[0]]
+        self._keep = member.op.attrs["keep_dims"]
+        assert member.op.spec is not None
+        self._kernel = bound_kernel(member.op, member.op.spec)
+
+    def run(self, room: list[Any], made: _Made) -> None:
+        """Make all pictures, and put the mean into the room."""
+        pictures, axes = room[self._pictures], room[self._axes]
+        listed = tuple(np.ravel(axes).tolist())
+        if made.pictures_at_once and is_over_places(pictures, listed) and len(listed) == 2:
+            sums = np.empty((len(pictures), pictures.shape[-1]), pictures.dtype)
+
+            def then(at: slice) -> None:
+                sums[at] = reduced_over_places(np.add, pictures[at], listed)
+
+            made.all(then)
+            room[self._mean] = mean_of_sums(sums, pictures, listed, self._keep)
+        else:
+            made.all()
+            room[self._mean] = self._kernel(pictures, axes)
 
 
 class _Made:
@@ -254,17 +325,29 @@ class _Made:
     def __init__(self, units: Units, make: Callable[[slice], object]) -> None:
         self._units, self._make = units, make
         self.by_pictures = units.in_picture > 0
+        self.pictures_at_once = units.in_picture == 1
 
-    def all(self) -> None:
-        """Make all of them."""
-        self._units.each(self._make)
+    def all(self, then: Callable[[slice], object] | None = None) -> None:
+        """Make all of them.  then: called with the units that have been made."""
+        make = self._make
+        if then is None:
+            self._units.each(make)
+        else:
+            self._units.each(lambda at: (make(at), then(at)))
 
     def some(self, images: slice) -> None:
         """Make those of some pictures."""
         units = self._units
-        each, most = units.in_picture, max(BLOCK // (units.pixels * units.channels), 1)
-        for start in range(images.start * each, images.stop * each, most):
-            self._make(slice(start, min(start + most, images.stop * each)))
+        each, size = units.in_picture, units.pixels * units.channels
+        first, end = images.start * each, images.stop * each
+        number = max(round((end - first) * size / BLOCK), 1)
+        for place in range(number):
+            self._make(
+                slice(
+                    first + (end - first) * place // number,
+                    first + (end - first) * (place + 1) // number,
+                )
+            )
 
 
 class _Stage:
