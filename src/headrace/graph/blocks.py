@@ -208,3 +208,19 @@ class MadeFor(_Block):
 
     def __exit__(self, *_: object) -> None:
         self._graph._default_original_op = self._outer.pop()
+
+
+class Located(_Block):
+    """See `Graph._located`."""
+
+    def __init__(self, graph: Graph, where: tuple[str, int] | None) -> None:
+        super().__init__(graph)
+        self._where = where
+
+    def __enter__(self) -> None:
+        here = self._graph._names_here
+        self._outer.append(here.where)
+        here.where = self._where
+
+    def __exit__(self, *_: object) -> None:
+        self._graph._names_here.where = self._outer.pop()

@@ -29,6 +29,7 @@ from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.loop_gradients import LoopGradient, LoopGradients
 from headrace.graph.names import name_scope
+from headrace.graph.operation import where_built
 from headrace.graph.scopes import get_default_graph
 from headrace.graph.tensor import Tensor
 
@@ -128,6 +129,12 @@ def gradient_function(op: Operation) -> GradientFunction | None:
     )
 
 
+def _is_built_in(op: Operation, function: GradientFunction) -> bool:
+    """Whether it comes with the op, so that no code of the program's is called."""
+    spec = op.spec
+    return spec is not None and spec.gradient_fn is function and registry.OPS.get(op.type) is spec
+
+
 def is_trainable(tensor: Tensor) -> bool:
     """Whether gradients flow through tensors of this dtype."""
     base = tensor.dtype.base_dtype
@@ -160,6 +167,8 @@ def gradients(
         raise ValueError(
             f"Invalid `aggregation_method` specified {method}: it is none of AggregationMethod's"
         )
+    graph = get_default_graph()
+    where = graph._names_here.where or where_built()
     try:
         unconnected = UnconnectedGradients(unconnected_gradients)
     except ValueError:
@@ -168,7 +177,7 @@ def gradients(
             "it is 'none' or 'zero'"
         ) from None
     tensors = [*ys, *stops, *xs, *given]
-    with name_scope(name, "gradients", tensors) as scope, get_default_graph()._mutation_lock():
+    with name_scope(name, "gradients", tensors) as scope, graph._mutation_lock():
         if len(given) != len(ys):
             raise ValueError(
                 f"Length mismatch. Passed {len(given)} grad_ys for {len(ys)} ys: each y needs one"
@@ -177,12 +186,15 @@ def gradients(
         x_tensors = [_x_tensor(x, f"x_{index}") for index, x in enumerate(xs)]
         stop_tensors = [_x_tensor(x, f"stop_{index}") for index, x in enumerate(stops)]
         crossing = Crossing([*y_tensors, *x_tensors], x_tensors)
-        work = _Backward(scope, colocate_gradients_with_ops, gate_gradients, method, crossing)
+        work = _Backward(
+            graph, scope, colocate_gradients_with_ops, gate_gradients, method, crossing, where
+        )
         for index, (y, grad) in enumerate(zip(y_tensors, given, strict=True)):
             with work.colocated(y.op):
                 work.add(y, _initial(y, grad, index))
-        work.prepare(y_tensors, x_tensors)
-        work.run(y_tensors, x_tensors, stop_tensors)
+        with graph._located(where):
+            work.prepare(y_tensors, x_tensors)
+            work.run(y_tensors, x_tensors, stop_tensors)
     work.finish()
     return [work.result(x, unconnected) for x in x_tensors]
 
@@ -283,9 +295,18 @@ class _Backward:
     """One call of `gradients`: what is between xs and ys, and the gradients that have arrived."""
 
     def __init__(
-        self, scope: str, colocate: bool, gate: bool, method: int, crossing: Crossing
+        self,
+        graph: Graph,
+        scope: str,
+        colocate: bool,
+        gate: bool,
+        method: int,
+        crossing: Crossing,
+        where: tuple[str, int] | None,
     ) -> None:
-        self._graph: Graph = get_default_graph()
+        """where: what asks for the gradients."""
+        self._graph = graph
+        self._where = where
         self._crossing = crossing
         self._scope = scope
         self._colocate = colocate
@@ -393,7 +414,9 @@ class _Backward:
                 return
             self._fill_in_zeros(op, arrived)
             with self._graph.name_scope(op.name + "_grad"), op.graph._original_op(op):
-                found = _checked(op, inputs, _as_list(function(op, *arrived)))
+                with self._graph._located(self._where if _is_built_in(op, function) else None):
+                    found = _as_list(function(op, *arrived))
+                found = _checked(op, inputs, found)
                 if self._gate and sum(grad is not None for grad in found) > 1:
                     found = _gated(self._graph, found)
         for tensor, grad in zip(inputs, found, strict=True):

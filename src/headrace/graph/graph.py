@@ -100,7 +100,7 @@ class Graph(GraphScopes, LowLevel):
                     if extra not in controls:
                         controls.append(extra)
             op = Operation(self, name, op_type, spec, inputs, controls, attrs, output_types)
-            op._where = where_built()
+            op._where = self._names_here.where or where_built()
             op.id = len(self._order)
             if self.infer_shapes:
                 infer_shapes(op)  # device functions may ask for the shapes

@@ -43,8 +43,11 @@ class _ThreadStacks(_Stacks, threading.local):
     """Those of each thread, which begin as those of the graph were."""
 
 
-class _NameStack(threading.local):
+class _Here(threading.local):
+    """Of each thread.  where: what nodes are made for, if that is known; else who makes them is asked, frame by frame."""
+
     scope = ""
+    where: tuple[str, int] | None = None
 
 
 class GraphScopes:
@@ -53,7 +56,7 @@ class GraphScopes:
     def __init__(self) -> None:
         super().__init__()
         self._stacks = _Stacks()
-        self._names_here = _NameStack()
+        self._names_here = _Here()
         self._container = ""
         self._attr_scopes: dict[str, Any] = {}
         self._kernel_labels: dict[str, str] = {}
@@ -279,6 +282,13 @@ class GraphScopes:
     def _original_op(self, op: Operation) -> AbstractContextManager[None]:
         """Nodes made inside are noted to come from `op`, as `_original_op` of theirs."""
         return blocks.MadeFor(self._this, op)
+
+    def _located(self, where: tuple[str, int] | None) -> AbstractContextManager[None]:
+        """Nodes made inside are built at this file and line; None: where their callers are.
+
+        For many nodes of one call, around code of headrace that calls nobody else's.
+        """
+        return blocks.Located(self._this, where)
 
 
 def _answered(device: Any) -> str:

@@ -41,6 +41,11 @@ def where_built(frame: FrameType | None = None) -> tuple[str, int] | None:
     return filename, frame.f_lineno
 
 
+def is_ours(kind: type) -> bool:
+    """Whether headrace has the class, so that its methods call no code of the program's by themselves."""
+    return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 class _Ours(dict[str, bool]):
     """Whether a file is headrace's; asked for every frame below every node."""
 

@@ -22,6 +22,7 @@ from headrace.graph.gradients import gradients
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import colocate_with, control_dependencies, init_scope, name_scope
+from headrace.graph.operation import is_ours, where_built
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.library.tracking.trackable import Restoration, Trackable
@@ -160,14 +161,19 @@ class Optimizer(Trackable):
             raise ValueError(
                 f"No gradients provided for any variable: {[str(v) for _, v in pairs]} have None"
             )
-        with init_scope():
+        graph = scopes.get_default_graph()
+        where = None
+        if is_ours(type(self)):
+            where = graph._names_here.where or where_built()
+        with init_scope(), graph._located(where):
             self._create_slots([variable for _, variable in used])
         with name_scope(name, self._name) as scope:
             self._prepare()
             updates = []
             for grad, variable in used:
                 with name_scope(f"update_{variable.op.name}"), colocate_with(variable):
-                    updates.append(self._update(grad, variable))
+                    with graph._located(where if variable.constraint is None else None):
+                        updates.append(self._update(grad, variable))
             if global_step is None:
                 applied = self._finish(updates, scope)
             else:

@@ -71,7 +71,8 @@ class VariableStore:
             **others,
         }
         if custom_getter is not None:
-            return custom_getter(getter=self._get, name=name, **arguments)
+            with scopes.get_default_graph()._located(None):  # it may make nodes of its own
+                return custom_getter(getter=self._get, name=name, **arguments)
         return self._get(name, **arguments)
 
     def _get(
@@ -325,7 +326,8 @@ def _takes_partition_info(initializer: Any) -> bool:
 def _regularize(variable: Variable, name: str, regularizer: Any) -> None:
     graph = variable.graph
     with graph.colocate_with(variable.op), graph.name_scope(f"{name}/Regularizer/"), init_scope():
-        loss = regularizer(variable)
+        with graph._located(None):
+            loss = regularizer(variable)
     if loss is not None:
         graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
 
