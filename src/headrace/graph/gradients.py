@@ -15,6 +15,7 @@ import enum
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,11 @@ def _is_built_in(op: Operation, function: GradientFunction) -> bool:
 
 def is_trainable(tensor: Tensor) -> bool:
     """Whether gradients flow through tensors of this dtype."""
-    base = tensor.dtype.base_dtype
+    return _is_trainable(tensor._dtype._base)
+
+
+@cache
+def _is_trainable(base: dtypes.DType) -> bool:
     return base.is_floating or base.is_complex or base in (dtypes.resource, dtypes.variant)
 
 
@@ -275,7 +280,9 @@ def _identity(tensor: Tensor, name: str) -> Tensor:
 
 def _check_class(y: Tensor, grad: Tensor) -> None:
     """A gradient is of the class of its tensor: real, complex, integer, or a handle."""
-    got, wanted = grad.dtype.base_dtype, y.dtype.base_dtype
+    got, wanted = grad._dtype._base, y._dtype._base
+    if got is wanted and got.is_floating:
+        return
     if wanted.is_complex:
         fits, needs = got.is_complex, "complex"
     elif wanted.is_floating or wanted.is_integer:

@@ -11,16 +11,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from headrace.base import device as devices
 from headrace.graph import blocks
 from headrace.graph.blocks import Controller
 from headrace.graph.operation import Operation
 from headrace.graph.tensor import Tensor
-
-if TYPE_CHECKING:
-    from headrace.graph.graph import Graph
 
 DeviceFunction = Callable[[Operation], Any]
 
@@ -44,7 +41,7 @@ class _ThreadStacks(_Stacks, threading.local):
 
 
 class _Here(threading.local):
-    """Of each thread.  where: what nodes are made for, if that is known; else who makes them is asked, frame by frame."""
+    """Of each thread.  where: what nodes are made for, if that is known; else it is looked for, frame by frame."""
 
     scope = ""
     where: tuple[str, int] | None = None
@@ -96,10 +93,6 @@ class GraphScopes:
     @property
     def _controllers(self) -> list[Controller]:
         return self._stacks.controllers
-
-    @property
-    def _this(self) -> Graph:
-        return cast("Graph", self)
 
     # -- what they do to a node ---------------------------------------------------------------
 
@@ -173,33 +166,35 @@ class GraphScopes:
 
     # -- entering them ------------------------------------------------------------------------
 
-    def device(self, device_name_or_function: Any) -> AbstractContextManager[None]:
+    def device(self: Any, device_name_or_function: Any) -> AbstractContextManager[None]:
         """Nodes made inside get this device; inner scopes override part by part, None clears.
 
         A function of an operation answers with the whole device, which is kept as it is spelled.
         """
-        return blocks.Placed(self._this, device_name_or_function)
+        return blocks.Placed(self, device_name_or_function)
 
     def control_dependencies(
-        self, control_inputs: Iterable[Any] | None
+        self: Any, control_inputs: Iterable[Any] | None
     ) -> AbstractContextManager[None]:
         """Nodes made inside run after `control_inputs`; None clears the outer blocks."""
-        return blocks.Controlled(self._this, control_inputs)
+        return blocks.Controlled(self, control_inputs)
 
-    def init_scope(self) -> AbstractContextManager[None]:
+    def init_scope(self: Any) -> AbstractContextManager[None]:
         """Nodes made inside are outside of conditionals and loops, and wait for nothing; names stay.
 
         Device scopes that a colocation hides come back, if it is in another init_scope or this graph's `as_default`.
         """
-        return blocks.Lifted(self._this)
+        return blocks.Lifted(self)
 
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
+    def colocate_with(
+        self: Any, op: Any, ignore_existing: bool = False
+    ) -> AbstractContextManager[None]:
         """Nodes made inside are placed with `op`; None clears."""
-        return blocks.Colocated(self._this, op, ignore_existing)
+        return blocks.Colocated(self, op, ignore_existing)
 
-    def _together_with(self, ops: Sequence[Operation]) -> AbstractContextManager[None]:
+    def _together_with(self: Any, ops: Sequence[Operation]) -> AbstractContextManager[None]:
         """As `colocate_with` each of these nodes."""
-        return blocks.Together(self._this, ops)
+        return blocks.Together(self, ops)
 
     @contextmanager
     def container(self, container_name: str) -> Iterator[str]:
@@ -279,16 +274,16 @@ class GraphScopes:
         finally:
             self._kernel_labels = saved
 
-    def _original_op(self, op: Operation) -> AbstractContextManager[None]:
+    def _original_op(self: Any, op: Operation) -> AbstractContextManager[None]:
         """Nodes made inside are noted to come from `op`, as `_original_op` of theirs."""
-        return blocks.MadeFor(self._this, op)
+        return blocks.MadeFor(self, op)
 
-    def _located(self, where: tuple[str, int] | None) -> AbstractContextManager[None]:
+    def _located(self: Any, where: tuple[str, int] | None) -> AbstractContextManager[None]:
         """Nodes made inside are built at this file and line; None: where their callers are.
 
         For many nodes of one call, around code of headrace that calls nobody else's.
         """
-        return blocks.Located(self._this, where)
+        return blocks.Located(self, where)
 
 
 def _answered(device: Any) -> str:

@@ -19,11 +19,12 @@ _PASSING = frozenset((KEEPS_REFS, SWITCH, MERGE, ENTER, EXIT, NEXT_ITERATION))
 def references_in(ops: Sequence[Operation]) -> set[Tensor]:
     """Tensors that may be references, those that a loop hands to its next iteration included."""
     found = {tensor for op in ops for tensor in op.outputs if tensor._dtype._is_ref_dtype}
+    passing = [op for op in ops if _passes(op)]
     known = 0
     while known != len(found):
         known = len(found)
-        for op in ops:
-            if _passes(op) and not found.isdisjoint(op.inputs):
+        for op in passing:
+            if not found.isdisjoint(op.inputs):
                 found.update(op.outputs)
     return found
 
@@ -36,15 +37,14 @@ def aliases_in(ops: Sequence[Operation], references: set[Tensor] | None = None) 
     if references is None:
         references = references_in(ops)
     found: set[Tensor] = set()
+    giving = [(op, _passes(op)) for op in ops if ALIASES in op.traits or _passes(op)]
     known = -1
     while references and known != len(found):
         known = len(found)
-        for op in ops:
+        for op, passes in giving:
             looks = not found.isdisjoint(op.inputs)
-            if _passes(op):
-                found.update(op.outputs if looks else ())
-            elif ALIASES in op.traits:
-                found.update(op.outputs if looks or not references.isdisjoint(op.inputs) else ())
+            if looks or (not passes and not references.isdisjoint(op.inputs)):
+                found.update(op.outputs)
     return found
 
 

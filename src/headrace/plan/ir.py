@@ -282,6 +282,8 @@ class Facts:
     @cached_property
     def waits(self) -> Mapping[Instr, frozenset[int]]:
         """The waiters that each instruction comes after, by itself or because of what it takes."""
+        if not any(instr.after or instr.waiter >= 0 for instr in self.step.code):
+            return dict.fromkeys(self.step.code, NOTHING)
         of_value: dict[int, frozenset[int]] = {}
         found = {}
         for instr in self.step.code:

@@ -35,6 +35,7 @@ from headrace.plan.stored_sizes import Put, Stores
 _MOST_ROUNDS: Final = 6
 """In which a loop is looked at."""
 _WHOLE: Final = ("int32", "int64")
+_FLOW: Final = (BRANCH, LOOP, DECIDE)
 
 
 def resolve(step: Step) -> Step:
@@ -56,9 +57,9 @@ class Known:
         self._shapes: dict[int, Sizes | None] = {}
         self._numbers: dict[int, Numbers | None] = {}
         self.origin: dict[int, Operation] = {}
-        everything = [*instrs(step.code)]
+        everything = [*instrs(step.code)] if step.nests else step.code
         self._stores = Stores(everything, {*_taken_by_flow(everything), *step.results})
-        self._inside = _made_inside(step.code)
+        self._inside = _made_inside(step.code) if step.nests else set()
         self._running: set[Instr] = set()  # in the loops that are looked at
         self._look(step.code)
 
@@ -99,11 +100,13 @@ class Known:
         if isinstance(known, np.ndarray):
             return tuple(known.shape)
         tensor = self._values.tensors[value]
-        if tensor is None or tensor._dtype in (dtypes.resource, dtypes.variant):
+        if tensor is None or tensor._dtype is dtypes.resource or tensor._dtype is dtypes.variant:
             return None
         raw: Partly | None = tensor._raw
+        if raw is not None and None not in raw:
+            return tuple(raw)  # type: ignore[arg-type]
         if value in self._values.changing:  # it may have another shape when somebody looks
-            return None if raw is None or None in raw else tuple(raw)  # type: ignore[arg-type]
+            return None
         if raw is None or (found is not None and len(found) != len(raw)):
             raw = found if raw is None else raw
             found = None
@@ -139,7 +142,11 @@ class Known:
                 self._look_at(instr)
 
     def _look_at(self, instr: Instr) -> None:
-        node = self.node(instr) if self._tells(instr) else None
+        tells = self._tells(instr)
+        puts = self._stores.put_before(instr, self._running)
+        if not tells and not puts:
+            return
+        node = self.node(instr) if tells else None
         shapes: Sequence[Partly | None] = ()
         numbers: Sequence[Numbers | None] = ()
         if node is not None:
@@ -147,7 +154,6 @@ class Known:
                 shapes, numbers = size_rules.shapes_of(node), number_rules.numbers_of(node)
             except KERNEL_FAILURES:  # it does not fit, which is an error of the step
                 shapes = numbers = ()
-        puts = self._stores.put_before(instr, self._running)
         if puts:
             shapes, numbers = [self._kept_shape(instr, puts)], [self._kept_numbers(puts)]
         for at, value in enumerate(instr.outputs):
@@ -164,7 +170,7 @@ class Known:
 
     def _tells(self, instr: Instr) -> bool:
         """Whether more may follow for what it gives than the graph knows."""
-        if instr.op.type in number_rules.names():
+        if instr.op.type in number_rules.NAMES:
             return True
         for value in instr.outputs:
             tensor = self._values.tensors[value]
@@ -241,7 +247,7 @@ def _made_inside(code: Iterable[Instr]) -> set[int]:
 def _has_a_shape(tensor: Tensor) -> bool:
     """Whether it is an array that nobody changes."""
     kind = tensor._dtype
-    return not kind._is_ref_dtype and kind not in (dtypes.resource, dtypes.variant)
+    return not (kind._is_ref_dtype or kind is dtypes.resource or kind is dtypes.variant)
 
 
 # -- what follows -----------------------------------------------------------------------------------------------------
@@ -258,7 +264,7 @@ class _Resolving:
 
     def __init__(self, step: Step, known: Known) -> None:
         self._step, self._known, self._values = step, known, step.values
-        everything = [*instrs(step.code)]
+        everything = [*instrs(step.code)] if step.nests else step.code
         self._awaited = {control for instr in everything for control in instr.controls}
         self._fixed = _taken_by_flow(everything)
         self._same: dict[int, int] = {}
@@ -332,9 +338,12 @@ class _Resolving:
 
     def _is_known(self, instr: Instr) -> bool:
         """Whether all that it gives is numbers that are known."""
-        return bool(instr.outputs) and all(
-            self._known.numbers(value) is not None for value in instr.outputs
-        )
+        if instr.op.type not in number_rules.NAMES and instr.op.type not in size_rules.GETS:
+            return False
+        for value in instr.outputs:
+            if self._known.numbers(value) is None:
+                return False
+        return bool(instr.outputs)
 
     def _is_free(self, instr: Instr) -> bool:
         """Whether nobody knows it but by what it gives."""
@@ -354,11 +363,11 @@ class _Resolving:
 
     def _hands_on(self, instr: Instr) -> bool:
         if (
-            instr.effects
+            not size_rules.may_give_first(instr.op)
+            or instr.effects
             or instr.controls
             or len(instr.outputs) != 1
             or instr.outputs[0] in self._fixed
-            or not size_rules.may_give_first(instr.op)
         ):
             return False
         if not instr.inputs or instr.inputs[0] in self._values.changing:
@@ -461,8 +470,9 @@ class _Resolving:
             used.update(self._given.get(instr, instr.inputs))
 
     def _only_makes_numbers(self, instr: Instr) -> bool:
-        plain = instr.what == NODE and not instr.body and instr.op.type in number_rules.names()
-        return plain and self._is_known(instr) and self._is_free(instr)
+        if instr.op.type not in number_rules.NAMES or instr.what != NODE or instr.body:
+            return False
+        return self._is_known(instr) and self._is_free(instr)
 
     def _made_of(self, step: Step, path: Path, results: Sequence[int]) -> Step:
         code: list[Instr] = []
@@ -500,7 +510,12 @@ class _Resolving:
 
 def _taken_by_flow(everything: Iterable[Instr]) -> AbstractSet[int]:
     """What branches, loops and decisions know by its number."""
-    return {value for instr in everything for value in _known_by_flow(instr)}
+    return {
+        value
+        for instr in everything
+        if instr.what in _FLOW or instr.detail is not None
+        for value in _known_by_flow(instr)
+    }
 
 
 def _known_by_flow(instr: Instr) -> Iterator[int]:

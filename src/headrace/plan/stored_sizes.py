@@ -34,7 +34,8 @@ class Stores:
         self._puts: dict[object, list[Put]] = {}
         self._unknown: set[object] = set()
         for instr in everything:
-            self._look_at(instr)
+            if self._store or instr.op.type in size_rules.STORES:
+                self._look_at(instr)
         self._unknown.update(self._store[value] for value in elsewhere if value in self._store)
 
     def _look_at(self, instr: Instr) -> None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final
 
@@ -383,6 +383,26 @@ def get_local_variable(
     return get_variable(name, shape, dtype, initializer, regularizer, False, keys, **others)
 
 
+class _Opened:
+    """A scope that has become the current one of its graph and thread.  again: as one that there was before."""
+
+    def __init__(self, scope: VariableScope, again: bool) -> None:
+        self.scope, self._current = scope, _current()
+        current = self._current
+        current.open(scope.name)
+        self._outer = current.scope
+        self._counts = dict(current.counts) if again else None
+        current.scope = scope
+
+    def close(self) -> None:
+        """Have the one before back."""
+        current = self._current
+        current.close_inside(self.scope.name)
+        if self._counts is not None:
+            current.counts = self._counts
+        current.scope = self._outer
+
+
 class variable_scope:
     """Context manager: variables got inside are named under this scope and inherit its defaults.
 
@@ -448,49 +468,60 @@ class variable_scope:
             "constraint": constraint,
         }
         self._custom_getter = custom_getter
-        self._entered: list[ExitStack] = []
+        self._entered: list[tuple[Graph, list[AbstractContextManager[str]], _Opened]] = []
 
     def __enter__(self) -> VariableScope:
         graph = self._graph
         if graph.building_function:
             graph = scopes.get_default_graph()
-        with ExitStack() as stack:
-            stack.enter_context(graph.as_default())
-            scope = self._open(graph, stack)
-            self._entered.append(stack.pop_all())
-        return scope
+        scopes.enter(graph)
+        names: list[AbstractContextManager[str]] = []  # what was entered, one or none
+        try:
+            opened = self._open(graph, names)
+        except BaseException:
+            for block in names:
+                block.__exit__(None, None, None)
+            scopes.leave(graph)
+            raise
+        self._entered.append((graph, names, opened))
+        return opened.scope
 
-    def __exit__(self, *exc: Any) -> None:
-        self._entered.pop().__exit__(*exc)
+    def __exit__(self, *_: object) -> None:
+        graph, names, opened = self._entered.pop()
+        opened.close()
+        for block in names:
+            block.__exit__(None, None, None)
+        scopes.leave(graph)
 
-    def _open(self, graph: Graph, stack: ExitStack) -> VariableScope:
+    def _open(self, graph: Graph, names: list[AbstractContextManager[str]]) -> _Opened:
         target = self._name_or_scope
-        names: AbstractContextManager[str] | None = None
-        if not self._auxiliary:
-            here = graph.get_name_scope()
-            names = graph.name_scope(here + "/" if here else None)
+
+        def name_scope(name: str | None) -> str:
+            block = graph.name_scope(name)
+            found = block.__enter__()
+            names.append(block)
+            return found
+
         if target is None:
             assert self._default_name is not None
-            opened = stack.enter_context(names or graph.name_scope(self._default_name))
+            opened = name_scope(self._default_name) if self._auxiliary else _here(graph, name_scope)
             if self._unique is None:
                 self._unique, self._origin = _current().unique(self._default_name), opened
-            return stack.enter_context(self._entering(self._unique, self._origin or ""))
+            return self._opened(self._unique, self._origin or "")
         short = target if isinstance(target, str) else target.name.rpartition("/")[2]
-        if not short and names is None:
+        if not short and self._auxiliary:
             origin = target if isinstance(target, str) else target.original_name_scope
-            return stack.enter_context(self._entering(target, origin))
-        opened = stack.enter_context(names or graph.name_scope(short))
+            return self._opened(target, origin)
+        opened = name_scope(short) if self._auxiliary else _here(graph, name_scope)
         if isinstance(target, VariableScope):
             opened = target.original_name_scope
         if self._origin is None:
             self._origin = opened
-        return stack.enter_context(self._entering(target, self._origin))
+        return self._opened(target, self._origin)
 
-    @contextmanager
-    def _entering(self, target: str | VariableScope, origin: str) -> Iterator[VariableScope]:
+    def _opened(self, target: str | VariableScope, origin: str) -> _Opened:
         """Make the new scope current; `origin`: its name scope."""
-        current = _current()
-        outer = current.scope
+        outer = _current().scope
         if isinstance(target, VariableScope):
             base, name = target, target.name
             reuse = self._reuse or base.reuse
@@ -499,16 +530,7 @@ class variable_scope:
             name = f"{outer.name}/{target}" if outer.name else target
             reuse = self._reuse or outer.reuse
         scope = self._derived(base, name, reuse, origin)
-        current.open(name)
-        counts = dict(current.counts) if isinstance(target, VariableScope) else None
-        current.scope = scope
-        try:
-            yield scope
-        finally:
-            current.close_inside(name)
-            if counts is not None:
-                current.counts = counts
-            current.scope = outer
+        return _Opened(scope, isinstance(target, VariableScope))
 
     def _derived(self, base: VariableScope, name: str, reuse: Reuse, origin: str) -> VariableScope:
         # A constraint is that of the scope that it was given to, and of none inside.
@@ -541,4 +563,25 @@ def pure_variable_scope(
     name: str, custom_getter: Any = None
 ) -> AbstractContextManager[VariableScope]:
     """Context manager: the scope `name` inside the current one, without a name scope."""
-    return variable_scope(name, custom_getter=custom_getter)._entering(name, name)
+    return _Pure(variable_scope(name, custom_getter=custom_getter), name)
+
+
+def _here(graph: Graph, name_scope: Callable[[str | None], str]) -> str:
+    """The name scope that is in force, entered anew."""
+    here = graph.get_name_scope()
+    return name_scope(here + "/" if here else None)
+
+
+class _Pure(AbstractContextManager[VariableScope]):
+    """Enters the variable scope alone."""
+
+    def __init__(self, scope: variable_scope, name: str) -> None:
+        self._scope, self._name = scope, name
+        self._entered: list[_Opened] = []
+
+    def __enter__(self) -> VariableScope:
+        self._entered.append(self._scope._opened(self._name, self._name))
+        return self._entered[-1].scope
+
+    def __exit__(self, *_: object) -> None:
+        self._entered.pop().close()

@@ -32,11 +32,6 @@ def numbers_of(node: Node) -> list[Numbers | None]:
     return [each if each is None or each.size <= MOST else None for each in found]
 
 
-def names() -> AbstractSet[str]:
-    """Ops of whose numbers anything may be known."""
-    return _NUMBERS.keys()
-
-
 def _shape_numbers(node: Node) -> Sequence[Numbers | None]:
     return [None if shape is None else array(shape, (len(shape),)) for shape in node.shapes]
 
@@ -253,3 +248,5 @@ _NUMBERS: Final[dict[str, NumbersRule]] = {
     "Tile": _FIRST,
     "Unpack": _FIRST,
 }
+NAMES: Final[AbstractSet[str]] = _NUMBERS.keys()
+"""Ops of whose numbers anything may be known."""

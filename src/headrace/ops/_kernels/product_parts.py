@@ -69,7 +69,7 @@ def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
 def multiply_matrices(x: Any, y: Any, out: Any = None) -> Any:
     """x times y, two matrices, in `out` if there is one, without the interpreter's lock where that takes long.
 
-    `np.matmul` asks how many elements the product has, whatever is summed up: of few it keeps the lock, and others wait.
+    `np.matmul` asks how many elements the product has, whatever is summed up: of few it keeps it, and others wait.
     """
     if (
         x.shape[0] * y.shape[1] < _KEEPS_LOCK

@@ -8,9 +8,8 @@ Called by: ops._kernels.number_rules, plan.sizes, plan.stored_sizes.  Threads: a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -30,8 +29,7 @@ MOST: Final = 64
 """Numbers of a value; more are no shape."""
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """What a rule sees.  shapes, numbers: of the inputs, as far as they are known."""
 
     op: Operation

@@ -36,9 +36,7 @@ def _match(spread: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | No
     return Match(members, _build)
 
 
-def _changes_by_numbers(
-    instr: Instr, value: int, values: Values, taken: Container[Instr]
-) -> bool:
+def _changes_by_numbers(instr: Instr, value: int, values: Values, taken: Container[Instr]) -> bool:
     if instr.what != NODE or instr.body or instr in taken or not is_elementwise(instr.op):
         return False
     others = [values.tensor(other) for other in instr.inputs if other != value]
