@@ -269,7 +269,8 @@ class Step:
             dy = self._back(0, thread, given[images], images)
             room = self.rooms[thread]
             room.lay_out_images(self.images[images])
-            self.totals[thread][2] += room.columns @ dy.reshape(-1, CHANNELS)
+            # np.matmul keeps the interpreter's lock where the product is as small as that.
+            self.totals[thread][2] += np.dot(room.columns, dy.reshape(-1, CHANNELS))
 
         changes = {}
         for at, work in ((2, begin), (1, through(2)), (0, through(1))):

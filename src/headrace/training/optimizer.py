@@ -171,9 +171,12 @@ class Optimizer(Trackable):
             self._prepare()
             updates = []
             for grad, variable in used:
-                with name_scope(f"update_{variable.op.name}"), colocate_with(variable):
-                    with graph._located(where if variable.constraint is None else None):
-                        updates.append(self._update(grad, variable))
+                with (
+                    name_scope(f"update_{variable.op.name}"),
+                    colocate_with(variable),
+                    graph._located(where if variable.constraint is None else None),
+                ):
+                    updates.append(self._update(grad, variable))
             if global_step is None:
                 applied = self._finish(updates, scope)
             else:

@@ -63,16 +63,19 @@ class Units:
         along = self._along
         return x.reshape(-1, self.pixels // along, along * self.channels)
 
-    def sums(self, lines: Array) -> Array:
-        """For each unit and channel: [units, c]."""
-        long = np.add.reduce(lines, axis=1)
-        found: Array = np.add.reduce(long.reshape(len(long), self._along, self.channels), axis=1)
-        return found
-
     def sums_of_products(self, lines: Array, others: Array) -> Array:
         """For each unit and channel, of products element by element: [units, c]."""
         long = np.einsum("ulk,ulk->uk", lines, others)
         found: Array = np.add.reduce(long.reshape(len(long), self._along, self.channels), axis=1)
+        return found
+
+    def sums_with(self, lines: Array, others: Array) -> Array:
+        """For each unit and channel, of lines, and `sums_of_products` with others: [2, units, c]."""
+        long = np.empty((2, len(lines), lines.shape[2]), lines.dtype)
+        np.add.reduce(lines, axis=1, out=long[0])
+        np.einsum("ulk,ulk->uk", lines, others, out=long[1])
+        apart = long.reshape(2, len(lines), self._along, self.channels)
+        found: Array = np.add.reduce(apart, axis=2)
         return found
 
     def repeated(self, vector: Array) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from headrace.base import errors
 from headrace.base.shapes import text
 from headrace.ops._kernels.flat import Flat
 from headrace.ops._kernels.layouts import layout
+from headrace.ops._kernels.line_tiles import BothGradients, LineTiles
 from headrace.ops._kernels.narrow import single
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import (
@@ -44,6 +46,8 @@ _UNEVEN = (
     "input and filter must have the same depth",
 )
 Then = Callable[[slice, Array], object]
+Multiply = Callable[[slice, Array, Array], None]
+"""(images, the gradient of the output, where that of the filters goes)"""
 
 
 def check_ranks(x: Array, filters: Array, data_format: bytes) -> None:
@@ -187,25 +191,6 @@ def input_gradient(dy: Array, filters: Array, where: Geometry, dx: Array) -> Non
         _scatter(dy, filters, where, dx)
 
 
-def part_of_input_gradient(
-    filters: Array, where: Geometry, count: int, dtype: np.dtype[Any]
-) -> Callable[[Array, Array], None] | None:
-    """Of `count` images: what makes (dy, into) the `input_gradient` of some of them, to the bit.
-
-    None where it depends on which images are made together.
-    """
-    back = where.reversed()
-    if back is None:
-        return None
-    channels, made = filters.shape[-2:]
-    how = layout(back, made, channels, count, dtype)
-    if not isinstance(how, Flat) or not how.alone:
-        return None
-    hold_blas()
-    matrix = how.matrix(_flipped(filters))
-    return lambda dy, into: how.convolve(dy, matrix, into)
-
-
 def _scatter(dy: Array, filters: Array, where: Geometry, dx: Array) -> None:
     """dx = what every output gives back to the inputs in its window."""
     matrix = filters.reshape(-1, filters.shape[-1]).T
@@ -278,26 +263,68 @@ class FilterGradient:
         self, where: Geometry, channels: int, made: int, count: int, dtype: np.dtype[Any]
     ) -> None:
         """count: images."""
+        self._where = where
         self._how = layout(where, channels, made, count, dtype, gradient=True)
         self.parts = _parts(count, self._how.elements * dtype.itemsize, where)
         self.shares = [self.parts[first::_SUMS] for first in range(min(_SUMS, len(self.parts)))]
         room = np.empty if self.shares else np.zeros
         self._sums = room((max(len(self.shares), 1), *self._how.shape), dtype)
 
-    def add(self, number: int, x: Array, dy: Callable[[slice], Array]) -> None:
+    def add(
+        self, number: int, x: Array, dy: Callable[[slice], Array], multiply: Multiply | None = None
+    ) -> None:
         """Add a share of what x [n, *size, c] and the gradient of the output give.
 
-        dy: asked for [images, *out, m], each part of the images once.
+        dy: asked for [images, *out, m], each part of the images once.  multiply: see `with_input`.
         """
         total = self._sums[number]
         for place, images in enumerate(self.shares[number]):
-            if place == 0:
-                self._how.multiply(x[images], dy(images), total)
-            else:
-                gradient = dy(images)
+            gradient = dy(images)
+            product = total
+            if place:
                 product = scratch(_PRODUCT, self._how.shape, total.dtype)
+            if multiply is None:
                 self._how.multiply(x[images], gradient, product)
+            else:
+                multiply(images, gradient, product)
+            if place:
                 total += product
+
+    def with_input(
+        self, x: Array, filters: Array, dx: Array, then: Callable[[slice], object] | None
+    ) -> Multiply | None:
+        """What `add` may multiply with, so that it makes of each part of the images dx, too, the input's gradient.
+
+        To the bit what `input_gradient` makes.  then: called with images whose dx is there.  None where it depends on
+        which images are made together.
+        """
+        back = self._where.reversed()
+        if back is None:
+            return None
+        channels, made = filters.shape[-2:]
+        how = layout(back, made, channels, len(x), x.dtype)
+        if not isinstance(how, Flat) or not how.alone:
+            return None
+        hold_blas()
+        matrix = how.matrix(_flipped(filters))
+        after = then or (lambda _: None)
+        own = self._how
+        if (
+            isinstance(own, LineTiles)
+            and isinstance(how, LineTiles)
+            and BothGradients.fit(own, how, x.dtype)
+        ):
+            both = BothGradients(own, how)
+            return lambda images, dy, out: both.gradients(
+                x[images], dy, matrix, dx[images], partial(after, images), out
+            )
+
+        def one_by_one(images: slice, dy: Array, out: Array) -> None:
+            how.convolve(dy, matrix, dx[images])
+            after(images)
+            own.multiply(x[images], dy, out)
+
+        return one_by_one
 
     def result(self) -> Array:
         """All shares together."""

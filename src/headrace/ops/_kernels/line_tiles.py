@@ -16,8 +16,9 @@ Source: Winograd, "Arithmetic complexity of computations", 1980; Lavin, Gray, as
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -116,18 +117,24 @@ class LineTiles(Flat):
 
     def convolve(self, x: Array, matrix: Array, into: Array) -> None:
         """See `layouts.Rows.convolve`."""
+        self._convolve(self._of_inputs(x), matrix, into)
+
+    def _convolve(self, given: _Room, matrix: Array, into: Array) -> None:
         width, c, m = self._width, self._channels, self._made
-        _, _, of_outputs = _matrices(self._each, self._height, x.dtype)
-        given = self._of_inputs(x)
-        made = self._room(SUMS, len(x), m, x.dtype)
+        _, _, of_outputs = _matrices(self._each, self._height, into.dtype)
+        made = self._room(SUMS, len(into), m, into.dtype)
         filters = matrix.reshape(self._places, 1, 1, width * c, m)
-        for some in self._products(len(x)):
+        for some in self._products(len(into)):
             np.matmul(given.rows(some, width), filters, out=made.rows(some, 1))
         _to_lines(made.tiles(0, into.shape[2]), of_outputs, into)
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
         """See `layouts.Rows.multiply`; for each pixel of the window, what lies as far further on times the gradient."""
-        given, given_back = self._of_inputs(x), self._of_outputs(dy)
+        self._multiply(x, self._of_outputs(dy), 0, out)
+
+    def _multiply(self, x: Array, given_back: _Room, before: int, out: Array) -> None:
+        """before: where the pixels of the outputs' gradient begin in their lines."""
+        given = self._of_inputs(x)
         pixels = len(x) * self._tiles * self.line
         into = out.reshape(self._places, self._width, self._channels, self._made)
         cuts = list(_shares(pixels, self._summed()))
@@ -137,7 +144,7 @@ class LineTiles(Flat):
         for first, stack, some in cuts:
             np.matmul(
                 given.pixels(first, stack, some, self._width).swapaxes(3, 4),
-                given_back.pixels(first, stack, some, 1),
+                given_back.pixels(first + before, stack, some, 1),
                 out=sums[at : at + stack].swapaxes(0, 1),
             )
             at += stack
@@ -177,10 +184,76 @@ class LineTiles(Flat):
         _of_tiles(dy, of_outputs.T, self._each, 0, room.tiles(0, dy.shape[2]))
         return room
 
-    def _room(self, slot: int, n: int, k: int, dtype: np.dtype[Any]) -> _Room:
-        pixels = self._places * n * self._tiles * self.line + self._width - 1
+    def _room(self, slot: int, n: int, k: int, dtype: np.dtype[Any], times: int = 1) -> _Room:
+        """times: how many times as many places."""
+        places = times * self._places
+        pixels = places * n * self._tiles * self.line + self._width - 1
         buffer = scratch(slot, (pixels, k), dtype)
-        return _Room(buffer, (self._places, n, self._tiles, self.line), self._step, self.starts)
+        return _Room(buffer, (places, n, self._tiles, self.line), self._step, self.starts)
+
+
+class BothGradients:
+    """The gradients of input and filters, of pictures whose output's gradient is laid out once for both.
+
+    Its lines are multiplied with B of the convolution that gives the input's, and with the transposed A for the
+    filters': at once, with one matrix above the other, which BLAS copies them for once.
+    """
+
+    def __init__(self, forward: LineTiles, back: LineTiles) -> None:
+        """forward: of the filters' gradient.  back: of the input's.  They `fit`."""
+        self._forward, self._back = forward, back
+        (self._above, _), (self._before, _) = back._where.pads
+
+    @staticmethod
+    def fit(forward: LineTiles, back: LineTiles, dtype: np.dtype[Any]) -> bool:
+        """Whether both cut the gradient into the same tiles, it is a gain, and all bits are as they are one by one."""
+        (above, _), (before, _) = back._where.pads
+        return (
+            not multiplies_as_they_lie()
+            and _cuts(forward) == _cuts(back)
+            and forward._made == back._channels
+            and above + forward._each <= forward._places
+            and before < back._width
+            and _gives_same_bits(
+                forward._each,
+                forward._height,
+                above,
+                back._where.size[1] * back._channels,
+                dtype,
+            )
+        )
+
+    def gradients(
+        self,
+        x: Array,
+        dy: Array,
+        matrix: Array,
+        dx: Array,
+        then: Callable[[], object],
+        out: Array,
+    ) -> None:
+        """dx, as `back.convolve` makes it of dy and matrix; then(); and out, as `forward.multiply` does."""
+        forward, back, n = self._forward, self._back, len(dy)
+        room = back._room(GIVEN, n, back._channels, dy.dtype, times=2)
+        room.clear(self._before, dy.shape[2])
+        both = _matrix_of_both(forward._each, forward._height, self._above, dy.dtype)
+        _of_tiles(dy, both, back._each, -self._above, room.tiles(self._before, dy.shape[2]))
+        of_inputs, of_outputs = room.halves()
+        back._convolve(of_inputs, matrix, dx)
+        then()
+        forward._multiply(x, of_outputs, self._before, out)
+
+
+def _cuts(tiles: LineTiles) -> tuple[int, ...]:
+    return (
+        tiles._each,
+        tiles._places,
+        tiles._tiles,
+        tiles.line,
+        tiles._step,
+        tiles._width,
+        tiles.starts,
+    )
 
 
 class _Room:
@@ -191,6 +264,13 @@ class _Room:
     ) -> None:
         self._buffer, self._shape, self._step, self.starts = buffer, shape, step, starts
         self._k = buffer.shape[1]
+
+    def halves(self) -> list[_Room]:
+        """Of as many places each."""
+        places, n, tiles, line = self._shape
+        shape = places // 2, n, tiles, line
+        begins = 0, math.prod(shape)
+        return [_Room(self._buffer[at:], shape, self._step, self.starts) for at in begins]
 
     def clear(self, before: int, pixels: int) -> None:
         """Zeros at the ends of the lines."""
@@ -298,3 +378,35 @@ def _matrices(each: int, window: int, dtype: np.dtype[Any]) -> tuple[Array, Arra
     """G [places, window], B [places, places] and A [each, places]."""
     g, b, a = (one.astype(dtype) for one in minimal_filtering(each, window))
     return g, b, a
+
+
+@functools.cache
+def _matrix_of_both(each: int, window: int, above: int, dtype: np.dtype[Any]) -> Array:
+    """[2 · places, places]: B, and below it the transposed A for lines that begin `above` further on."""
+    _, of_inputs, of_outputs = _matrices(each, window, dtype)
+    places = len(of_inputs)
+    found = np.zeros((2 * places, places), dtype)
+    found[:places] = of_inputs
+    found[places:, above : above + each] = of_outputs.T
+    return found
+
+
+@functools.cache
+def _gives_same_bits(each: int, window: int, above: int, along: int, dtype: np.dtype[Any]) -> bool:
+    """Whether BLAS adds up the products of both matrices as those of each, whose rows are shorter; of lines `along`.
+
+    In tiles at the edges of pictures, too, which meet fewer lines.
+    """
+    _, of_inputs, of_outputs = _matrices(each, window, dtype)
+    both = _matrix_of_both(each, window, above, dtype)
+    places = both.shape[1]
+    lines = np.random.default_rng(0).standard_normal((1, 2, places, along)).astype(dtype)
+    for start, stop in itertools.product(range(above + 1), range(above + 1, places + 1)):
+        met = lines[:, :, start:stop]
+        made = np.matmul(both[:, start:stop], met)
+        ends = min(stop, above + each)
+        alone = np.matmul(of_outputs.T[:, : ends - above], lines[:, :, above:ends])
+        apart = np.concatenate([np.matmul(of_inputs[:, start:stop], met), alone], 2)
+        if made.tobytes() != apart.tobytes():
+            return False
+    return True

@@ -41,9 +41,9 @@ class Moments:
     def look(self, at: slice, lines: Array) -> None:
         """lines: of the units `at`."""
         units = self._units
-        self._sums[at] = sums = units.sums(lines)
+        sums, squares = units.sums_with(lines, lines)
+        self._sums[at] = sums
         means = sums / units.pixels
-        squares = units.sums_of_products(lines, lines)
         of_mean = sums * means
         squares -= of_mean
         far = ~(of_mean <= _NEAR * squares).all(axis=1)
@@ -112,12 +112,11 @@ class Back:
             with units.as_they_lie():
                 np.subtract(x, self._means, out=off)
             x = off
-        self._sums[0, at] = units.sums_of_products(x, dy)
-        self._sums[1, at] = units.sums(dy)
+        self._sums[:, at] = units.sums_with(dy, x)
 
     def found(self) -> tuple[Array, Array]:
         """Gradients of scale and offset, [c] each; from then on lines go `through`."""
-        with_x, with_one = self._sums.sum(1, dtype=np.float64)
+        with_one, with_x = self._sums.sum(1, dtype=np.float64)
         if self._means is None:
             with_x -= self._mean * with_one
         to_scale, to_offset = with_x.astype(np.float32), with_one.astype(np.float32)

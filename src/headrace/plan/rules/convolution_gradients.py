@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.ops._kernels.blocks import LARGE
-from headrace.ops._kernels.convolving import FilterGradient, input_gradient
+from headrace.ops._kernels.convolving import FilterGradient, Multiply, input_gradient
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops._kernels.windows import geometry
 from headrace.ops.nn.activations import relu_grad
@@ -216,10 +216,17 @@ class Together:
         return x.shape, unpooled
 
 
-def add_shares(gradient: FilterGradient, x: Array, dy: Callable[[slice], Array]) -> None:
+def add_shares(
+    gradient: FilterGradient,
+    x: Array,
+    dy: Callable[[slice], Array],
+    multiply: Multiply | None = None,
+) -> None:
     """Add all of them: what x and dy(images) give."""
     parallel_for(
-        lambda number: gradient.add(number, x, dy), range(len(gradient.shares)), products=True
+        lambda number: gradient.add(number, x, dy, multiply),
+        range(len(gradient.shares)),
+        products=True,
     )
 
 

@@ -12,7 +12,7 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -23,7 +23,6 @@ from headrace.ops._kernels.channels import Units
 from headrace.ops._kernels.convolving import (
     FilterGradient,
     input_gradient,
-    part_of_input_gradient,
 )
 from headrace.ops._kernels.normalizing import Back
 from headrace.ops._kernels.scratch import scratch
@@ -338,46 +337,29 @@ class _Stage:
         """The gradients of the convolution; see `run`."""
         x, sizes = (room[at] for at in self._of_filter)
         gradient = FilterGradient(where, x.shape[3], int(sizes[3]), len(x), x.dtype)
-        looking, looked = None, False
-        give: Callable[[slice], Array] = through.some
+        looking, looked, multiply = None, False, None
         if self._input is not None:
-            filters = room[self._of_input[1]]
             dx = room[self._input] = np.empty_like(x)
             if after is not None:
                 looking = after.looking(room, dx)
                 if looking is None:
                     return False
-            part = part_of_input_gradient(filters, where, len(x), x.dtype)
-            if part is not None and through.by_pictures:
+            filters = room[self._of_input[1]]
+            if through.by_pictures:
                 looked = looking is not None and looking.units.in_picture > 0
                 then = looking.some if looking is not None and looked else None
-                give = lambda images: _both(images, through.some(images), part, dx, then)  # noqa: E731
-            else:
-                made = through.all()
-                give = lambda images: made[images]  # noqa: E731
+                multiply = gradient.with_input(x, filters, dx, then)
+        if through.by_pictures and (self._input is None or multiply is not None):
+            add_shares(gradient, x, through.some, multiply)
+        else:
+            made, looked = through.all(), False
+            if self._input is not None:
                 input_gradient(made, filters, where, dx)
-        elif not through.by_pictures:
-            made = through.all()
-            give = lambda images: made[images]  # noqa: E731
-        add_shares(gradient, x, give)
+            add_shares(gradient, x, made.__getitem__)
         room[self._filter] = gradient.result()
         if looking is not None and not looked:
             looking.all()
         return looking
-
-
-def _both(
-    images: slice,
-    dy: Array,
-    part: Callable[[Array, Array], None],
-    dx: Array,
-    then: Callable[[slice], None] | None,
-) -> Array:
-    into = dx[images]
-    part(dy, into)
-    if then is not None:
-        then(images)
-    return dy
 
 
 class _Through:
