@@ -26,7 +26,7 @@ LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 m
 GRAIN = 16  # rows or columns that BLAS works on together
 _ACROSS = 4  # how many times as many rows there are where a second factor that lies across is laid out for each part
 SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie
-_KEEPS_LOCK = 500  # elements of a product, below which `np.matmul` keeps the interpreter's lock
+_KEEPS_LOCK = 500  # elements of a product, up to which `np.matmul` keeps the interpreter's lock
 _LONG = 1 << 16  # multiplications, 5 µs and more, for which it is worth letting go of
 _OF_BLAS = "fdFD"
 _THIN = 64  # elements that are summed up, at most, where rows of a product are made so; columns: twice that
@@ -72,7 +72,7 @@ def multiply_matrices(x: Any, y: Any, out: Any = None) -> Any:
     `np.matmul` asks how many elements the product has, whatever is summed up: of few it keeps it, and others wait.
     """
     if (
-        x.shape[0] * y.shape[1] < _KEEPS_LOCK
+        x.shape[0] * y.shape[1] <= _KEEPS_LOCK
         and x.shape[0] * y.size >= _LONG
         and x.dtype == y.dtype
         and x.dtype.char in _OF_BLAS
