@@ -24,6 +24,8 @@ BLOCKS: dict[str, Block] = {
     "init_scope": lambda graph, x: graph.init_scope(),
     "tf.init_scope": lambda graph, x: tf.init_scope(),
     "original op": lambda graph, x: graph._original_op(x.op),
+    "located": lambda graph, x: graph._located(("program.py", 7)),
+    "located None": lambda graph, x: graph._located(None),
     "as_default": lambda graph, x: graph.as_default(),
 }
 every_block = pytest.mark.parametrize("name", list(BLOCKS))
@@ -39,6 +41,7 @@ def seen(graph: tf.Graph) -> tuple[object, ...]:
         tuple(op.control_inputs),
         groups,
         op._original_op,
+        op.built_at,
         tf.get_default_graph(),
     )
 

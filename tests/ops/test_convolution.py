@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -741,3 +742,25 @@ def test_large_pictures_lie_flat_some_lines_at_a_time() -> None:
     for flat, sure, tiles in zip(*found, strict=True):
         np.testing.assert_array_equal(flat, sure)
         np.testing.assert_allclose(tiles, sure, rtol=0, atol=2e-6 * np.abs(sure).max())
+
+
+def test_parts_that_are_kept_follow_from_what_a_part_has_at_least(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = windows.parts(64, 1000, 4000)
+    monkeypatch.setattr(windows, "SMALL", 2000)
+    assert len(windows.parts(64, 1000, 4000)) == 16 > len(before)
+
+
+def test_a_geometry_is_the_same_whatever_holds_its_numbers() -> None:
+    """Attrs of a node may come as lists or tuples, and sizes as what a shape is made of."""
+    lists: Any = ([9, 8], [3, 2], [1, 2, 1, 1], b"EXPLICIT", b"NHWC", [1, 1, 2, 1])
+    pads = [0, 0, 1, 2, 0, 1, 0, 0]
+    first = geometry(*lists, pads)
+    tuples = [tuple(each) if isinstance(each, list) else each for each in lists]
+    assert geometry(*tuples, tuple(pads)) is first
+    assert (first.strides, first.dilations, first.pads) == ((2, 1), (1, 2), ((1, 2), (0, 1)))
+    for wrong, says in (([1, 0, 1, 1], "[1, 0, 1, 1] must be positive"), ([2, 1, 1, 1], "entries")):
+        for each in (list, tuple):
+            with pytest.raises(errors.InvalidArgumentError, match=re.escape(says)):
+                geometry([9, 8], [3, 2], each(wrong), b"SAME", b"NHWC", [1] * 4)

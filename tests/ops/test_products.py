@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
+import threading
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -145,3 +149,86 @@ def test_a_product_of_short_sums_is_the_product(
         np.testing.assert_array_equal(room[:, 3:-3], x @ y)
         assert np.isnan(room[:, :3]).all()
         assert np.isnan(room[:, -3:]).all()
+
+
+@pytest.fixture
+def no_turns() -> Iterator[None]:
+    """A thread that holds the interpreter's lock keeps it until it lets go by itself."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("no_turns")
+@pytest.mark.parametrize("shape", [(3, 3), (1, 1), (1, 20), (20, 1), (20, 20)])
+@pytest.mark.parametrize("into", [False, True])
+def test_another_thread_runs_while_few_long_sums_are_made(
+    shape: tuple[int, int], into: bool
+) -> None:
+    rows, columns = shape
+    x, y = np.ones((rows, 1_000_000), np.float32), np.ones((1_000_000, columns), np.float32)
+    out = np.empty(shape, np.float32) if into else None
+    begins, ran = threading.Event(), False
+
+    def other() -> None:
+        nonlocal ran
+        begins.wait()
+        ran = True
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    begins.set()
+    for _ in range(100):  # each takes some ms, and the other may be slow to wake up
+        found = product_parts.multiply_matrices(x, y, out)
+        if ran:
+            break
+    seen = ran
+    thread.join()
+    assert seen
+    assert (found == 1_000_000).all()
+
+
+def laid(x: Array) -> Iterator[Array]:
+    """An array as it may lie in memory."""
+    yield x.copy()
+    yield np.asfortranarray(x)
+    yield np.ascontiguousarray(x[::-1])[::-1]
+    apart = np.empty((2 * x.shape[0], 3 * x.shape[1]), x.dtype)[::2, ::3]
+    apart[...] = x
+    yield apart
+    odd = np.frombuffer(bytearray(x.nbytes + 1), np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    odd[...] = x
+    yield odd
+
+
+@pytest.mark.parametrize("kind", ["f", "d", "F", "D", "e", "i", ">f4"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (7, 1), (3, 5)])
+def test_few_long_sums_of_any_dtype_wherever_they_lie(kind: str, shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    rows, columns = shape
+    x, y = (rng.integers(-4, 5, each).astype(kind) for each in ((rows, 70000), (70000, columns)))
+    wanted = np.matmul(x, y)
+    kept = np.empty((2 * rows, columns), wanted.dtype)
+    for one, other in itertools.product(laid(x), laid(y)):
+        outs = (None, np.empty_like(wanted), np.empty_like(wanted, order="F"), kept[::2])
+        for out in outs:
+            found = product_parts.multiply_matrices(one, other, out)
+            assert out is None or found is out
+            assert found.dtype == wanted.dtype
+            if kind != "e":
+                np.testing.assert_array_equal(found, wanted)
+
+
+def test_few_sums_of_nothing_and_of_what_is_no_number() -> None:
+    for rows, inner, columns in ((3, 0, 3), (0, 70000, 3), (3, 70000, 0)):
+        made = product_parts.multiply_matrices(np.ones((rows, inner)), np.ones((inner, columns)))
+        np.testing.assert_array_equal(made, np.zeros((rows, columns)))
+    x, y = np.ones((3, 70000), np.float32), np.ones((70000, 3), np.float32)
+    x[0, 5], x[1, 7], y[9, 2] = np.nan, np.inf, -np.inf
+    with np.errstate(all="ignore"):
+        found = product_parts.multiply_matrices(x, y)
+    wanted = [[np.nan] * 3, [np.inf, np.inf, np.nan], [70000, 70000, -np.inf]]
+    np.testing.assert_array_equal(found, wanted)

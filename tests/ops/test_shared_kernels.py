@@ -7,7 +7,7 @@ import pytest
 
 import headrace as tf
 from headrace.ops._kernels import channels, libm_floats
-from headrace.ops._kernels.normalizing import Moments
+from headrace.ops._kernels.normalizing import Back, Moments, is_near
 from headrace.ops._kernels.row_sums import sums_of_rows
 from headrace.ops._kernels.runs import as_they_lie
 from headrace.ops.nn.batch_norm import batch_norm, fused_batch_norm_grad_v3_op
@@ -184,6 +184,36 @@ def test_batch_norm_in_lines_agrees_with_double_precision(
     to_x = (grads - (to_offset + standard * to_scale) / count) * scale * inverse
     for found, wanted in zip(made, (to_x, to_scale, to_offset), strict=False):
         assert np.allclose(found.reshape(wanted.shape), wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("slope", [0, 1, 1000])  # mean of dy, in its deviations
+@pytest.mark.parametrize("spread", [1, 1e-3, 0])
+@pytest.mark.parametrize(
+    "middle", [0, 1.98, 2.02, 3]
+)  # in deviations: on both sides of what is near
+def test_gradients_of_scale_keep_their_digits_where_means_are_near_0_and_where_not(
+    middle: float, spread: float, slope: float
+) -> None:
+    shape, epsilon = (16, 24, 24, 6), 1e-4
+    deviation = np.sqrt(spread**2 + epsilon)
+    x, dy = (rng.standard_normal(shape) for _ in range(2))
+    x = (x - x.mean((0, 1, 2))) / x.std((0, 1, 2))
+    x = (x * spread + middle * deviation).astype(np.float32)
+    dy = (dy + slope).astype(np.float32)
+    wide, grads = (each.astype(np.float64).reshape(-1, 6) for each in (x, dy))
+    mean, variance = wide.mean(0), wide.var(0)
+    units = channels.Units(16, 24 * 24, 6)
+    ones = np.ones(6, np.float32)
+    given = mean.astype(np.float32), variance.astype(np.float32)
+    assert is_near(*given, epsilon) == (middle < 2)
+    back = Back(units, ones, *given, epsilon)
+    units.each(lambda at: back.look(at, units.lines(dy)[at], units.lines(x)[at]))
+    to_scale, to_offset = back.found()
+    inverse = 1 / np.sqrt(variance + epsilon)
+    off = np.abs(to_scale - (grads * (wide - mean) * inverse).sum(0))
+    # What a float32 says of a mean, and no more.
+    assert (off <= np.abs(grads).sum(0) * max(middle, 1) * 3e-7).all()
+    assert np.allclose(to_offset, grads.sum(0), rtol=1e-6, atol=np.abs(grads).sum() * 1e-7)
 
 
 @pytest.mark.parametrize("format_", [b"NHWC", b"NCHW"])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -26,6 +26,7 @@ from headrace.graph import registry
 from headrace.graph.control_flow import is_loop_switch
 from headrace.graph.convert import convert
 from headrace.graph.crossing import Crossing
+from headrace.graph.gradient_gates import gated
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.loop_gradients import LoopGradient, LoopGradients
@@ -425,7 +426,7 @@ class _Backward:
                     found = _as_list(function(op, *arrived))
                 found = _checked(op, inputs, found)
                 if self._gate and sum(grad is not None for grad in found) > 1:
-                    found = _gated(self._graph, found)
+                    found = gated(self._graph, found)
         for tensor, grad in zip(inputs, found, strict=True):
             if grad is not None:
                 self.add(tensor, grad)
@@ -567,58 +568,3 @@ def _add_by_device(graph: Graph, tensors: list[Tensor]) -> Tensor:
             sums.append(registry.get("AddN")(group) if len(group) > 1 else group[0])
     total: Tensor = registry.get("AddN")(sums) if len(sums) > 1 else sums[0]
     return total
-
-
-# -- gating -----------------------------------------------------------------------------------
-
-
-@contextmanager
-def _placed_freely(graph: Graph) -> Iterator[None]:
-    with graph.device(None), graph.colocate_with(None, ignore_existing=True):
-        yield
-
-
-def _gated(graph: Graph, grads: list[Grad | None]) -> list[Grad | None]:
-    """The same gradients, none of which is there before all are."""
-    with _placed_freely(graph), graph.name_scope("tuple"):
-        ops = {_tensor_of(grad).op for grad in grads if grad is not None}
-        gate = _joined(graph, sorted(ops, key=lambda op: op.id))
-        return [None if grad is None else _after(graph, gate, grad) for grad in grads]
-
-
-def _tensor_of(grad: Grad) -> Tensor:
-    return grad.values if isinstance(grad, IndexedSlices) else grad
-
-
-def _after(graph: Graph, gate: Operation, grad: Grad) -> Grad:
-    tensor = _tensor_of(grad)
-    with (
-        graph.name_scope("control_dependency") as scope,
-        graph.colocate_with(tensor.op),
-        graph.control_dependencies([gate]),
-    ):
-        passed = _identity(tensor, scope)
-    if isinstance(grad, IndexedSlices):
-        return IndexedSlices(passed, grad.indices, grad.dense_shape)
-    return passed
-
-
-def _joined(graph: Graph, ops: list[Operation]) -> Operation:
-    """A node that runs after all of `ops`, by way of one per device."""
-    no_op = registry.get("NoOp")
-    by_device: dict[str, list[Operation]] = {}
-    for op in ops:
-        by_device.setdefault(op.device, []).append(op)
-    with graph.name_scope("group_deps") as scope:
-        if len(by_device) == 1:
-            ((device, group),) = by_device.items()
-            with graph.control_dependencies(group), graph.device(device):
-                single: Operation = no_op(name=scope)
-            return single
-        parts = []
-        for device in sorted(by_device):
-            with graph.control_dependencies(by_device[device]), graph.device(device):
-                parts.append(no_op())
-        with graph.control_dependencies(parts):
-            joined: Operation = no_op(name=scope)
-        return joined

@@ -42,8 +42,9 @@ def where_built(frame: FrameType | None = None) -> tuple[str, int] | None:
 
 
 def is_ours(kind: type) -> bool:
-    """Whether headrace has the class, so that its methods call no code of the program's by themselves."""
-    return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    """Whether headrace has the class and all that it extends, so that its methods are none of the program's."""
+    modules = {each.__module__.partition(".")[0] for each in kind.__mro__}
+    return modules <= {__name__.partition(".")[0], "abc", "builtins", "typing"}
 
 
 class _Ours(dict[str, bool]):

@@ -11,6 +11,7 @@ Source: TF 1.15 python/training/optimizer.py, for behaviour; node names checked 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from headrace.base import dtypes
@@ -171,11 +172,8 @@ class Optimizer(Trackable):
             self._prepare()
             updates = []
             for grad, variable in used:
-                with (
-                    name_scope(f"update_{variable.op.name}"),
-                    colocate_with(variable),
-                    graph._located(where if variable.constraint is None else None),
-                ):
+                located = graph._located(where if variable.constraint is None else None)
+                with name_scope(f"update_{variable.op.name}"), colocate_with(variable), located:
                     updates.append(self._update(grad, variable))
             if global_step is None:
                 applied = self._finish(updates, scope)
@@ -260,6 +258,8 @@ class Optimizer(Trackable):
         """A variable of the optimizer itself, one per graph, placed with the variable `colocate_with`."""
         graph = colocate_with.graph
         if (name, graph) not in self._non_slot_dict:
+            if callable(initial_value):
+                initial_value = partial(self._call_if_callable, initial_value)
             with graph.colocate_with(colocate_with.op):
                 self._non_slot_dict[name, graph] = Variable(
                     initial_value,
@@ -393,8 +393,12 @@ class Optimizer(Trackable):
                 )
 
     @staticmethod
-    def _call_if_callable(param: Any) -> Any:
-        return param() if callable(param) else param
+    def _call_if_callable(param: Any, *given: Any) -> Any:
+        if not callable(param):
+            return param
+        # Of the program's: what it makes is built there.
+        with scopes.get_default_graph()._located(None):
+            return param(*given)
 
     def _as_tensors(self, **values: Any) -> dict[str, Tensor]:
         """Hyperparameters as tensors of their names; what is a function is called."""

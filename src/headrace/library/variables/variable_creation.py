@@ -58,7 +58,8 @@ class Created(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(base, Created) for base in cls.__bases__):
             return super().__call__(*args, **kwargs)
-        stack = _creators(scopes.get_default_graph()).stack
+        graph = scopes.get_default_graph()
+        stack = _creators(graph).stack
         names = _names(cls)
         if not stack and len(args) <= len(names) and kwargs.keys().isdisjoint(names[: len(args)]):
             return _plain(cls, **dict(zip(names, args, strict=False)), **kwargs)
@@ -69,7 +70,10 @@ class Created(type):
         make: Creator = partial(_plain, cls)
         for creator in stack:
             make = partial(creator, make)
-        return make(**named)
+        if not stack:
+            return make(**named)
+        with graph._located(None):  # they may make nodes of their own
+            return make(**named)
 
 
 @cache

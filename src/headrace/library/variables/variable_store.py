@@ -325,12 +325,8 @@ def _takes_partition_info(initializer: Any) -> bool:
 
 def _regularize(variable: Variable, name: str, regularizer: Any) -> None:
     graph = variable.graph
-    with (
-        graph.colocate_with(variable.op),
-        graph.name_scope(f"{name}/Regularizer/"),
-        init_scope(),
-        graph._located(None),
-    ):
+    scope = graph.name_scope(f"{name}/Regularizer/")
+    with graph.colocate_with(variable.op), scope, init_scope(), graph._located(None):
         loss = regularizer(variable)
     if loss is not None:
         graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)

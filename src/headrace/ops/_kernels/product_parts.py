@@ -28,7 +28,7 @@ _ACROSS = 4  # how many times as many rows there are where a second factor that 
 SMALL = 1_000_000  # multiplications of a product that OpenBLAS may make of matrices as they lie
 _KEEPS_LOCK = 500  # elements of a product, up to which `np.matmul` keeps the interpreter's lock
 _LONG = 1 << 16  # multiplications, 5 µs and more, for which it is worth letting go of
-_OF_BLAS = "fdFD"
+_OF_BLAS = frozenset(map(np.dtype, "fdFD"))
 _THIN = 64  # elements that are summed up, at most, where rows of a product are made so; columns: twice that
 _ROWS, _LINE = 8, 64  # rows or columns of them are a multiple of
 _MORE, _APART = 23, 22  # slots of scratch memory
@@ -69,13 +69,13 @@ def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
 def multiply_matrices(x: Any, y: Any, out: Any = None) -> Any:
     """x times y, two matrices, in `out` if there is one, without the interpreter's lock where that takes long.
 
-    `np.matmul` asks how many elements the product has, whatever is summed up: of few it keeps it, and others wait.
+    `np.matmul` asks how many elements the product has, whatever is summed up: of few it keeps the lock, others wait.
     """
     if (
         x.shape[0] * y.shape[1] <= _KEEPS_LOCK
         and x.shape[0] * y.size >= _LONG
         and x.dtype == y.dtype
-        and x.dtype.char in _OF_BLAS
+        and x.dtype in _OF_BLAS
         and (out is None or (out.flags.c_contiguous and out.dtype == x.dtype))
     ):
         return np.dot(x, y, out=out)

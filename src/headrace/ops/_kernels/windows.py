@@ -53,12 +53,13 @@ def parts(count: int, bytes_each: int, most_bytes: int, least: int = 1) -> list[
     They differ by one image at most, and are an even number, so that threads have equal shares.  least: images in a
     part, whatever their size, or nearly so.
     """
-    return list(_parts(count, max(bytes_each, 1), most_bytes, least))
+    each = max(bytes_each, 1)
+    return list(_parts(count, most_bytes // each, max(SMALL // each, least, 1)))
 
 
 @functools.lru_cache(256)
-def _parts(count: int, each: int, most_bytes: int, least: int) -> tuple[slice, ...]:
-    size = max(min(most_bytes // each, -(-count // _PARTS)), SMALL // each, least, 1)
+def _parts(count: int, most: int, least: int) -> tuple[slice, ...]:
+    size = max(min(most, -(-count // _PARTS)), least)
     number = -(-count // size)
     if 1 < number < count:
         number += number % 2

@@ -93,17 +93,24 @@ def _stage_before(
 ) -> list[Instr] | None:
     """The one that makes, with the gradient of a convolution's input, what these begin with, for nobody else."""
     begins = stages[0][0]
+    if begins.op.type in spread.SPREADS:
+        return None  # of all that is there: what is still to be made cannot be spread
+    for maker, norm in _makers(begins, facts):
+        for members in _candidates(norm, facts, taken):
+            if maker in members and _of([members, *stages], facts) is not None:
+                return members
+    return None
+
+
+def _makers(begins: Instr, facts: Facts) -> Iterator[tuple[Instr, Instr]]:
+    """Convolutions' gradients that only this node takes, each with the normalization's gradient that goes to it."""
     for value in begins.inputs[:1] if begins.op.type == _NORM else begins.inputs:
         maker = facts.maker(value)
         if maker is None or maker.op.type != "Conv2DBackpropInput" or value in facts.results:
             continue
         norm = facts.maker(maker.inputs[2])
-        if norm is None or norm.op.type != _NORM or facts.uses(value) != [begins]:
-            continue
-        for members in _candidates(norm, facts, taken):
-            if maker in members and _of([members, *stages], facts) is not None:
-                return members
-    return None
+        if norm is not None and norm.op.type == _NORM and facts.uses(value) == [begins]:
+            yield maker, norm
 
 
 def _of(stages: Sequence[Sequence[Instr]], facts: Facts) -> Match | None:
@@ -144,7 +151,12 @@ def _before(norm: Instr, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr]
 def _spread(
     before: Sequence[Instr], norm: Instr, facts: Facts, taken: AbstractSet[Instr]
 ) -> list[Instr]:
-    """What spreads the gradient that these begin with over the pictures, such as that of a mean; else nothing."""
+    """What spreads the gradient that these begin with over the pictures, such as that of a mean; else nothing.
+
+    Nor where that is added to what another stage makes, since these may begin with that.
+    """
+    if before and any(_makers(before[0], facts)):
+        return []
     for value in before[0].inputs if before else norm.inputs[:1]:
         found = spread.ending_at(value, facts, taken)
         if found and all(may_join(each, taken) for each in found):

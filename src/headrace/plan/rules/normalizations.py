@@ -198,7 +198,7 @@ class Changes:
             places = zip(member.inputs, group.inputs_of(member), strict=True)
             self._steps.append((function, [None if at == value else place for at, place in places]))
             value = member.outputs[0]
-        if not self._steps:
+        if count and not self._steps:
             self._steps = [(np.positive, [self._spread])]
 
     def of(self, room: Sequence[Any], shape: tuple[int, ...], units: Units) -> Changing | None:

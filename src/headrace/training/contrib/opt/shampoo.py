@@ -83,7 +83,7 @@ class ShampooOptimizer(Optimizer):
 
     def _number(self, value: Any, var: Any) -> Tensor:
         step = self._global_step
-        made: Tensor = cast_like(convert(value(step) if callable(value) else value), var)
+        made: Tensor = cast_like(convert(self._call_if_callable(value, step)), var)
         return made
 
     def _due(self, interval: int) -> Tensor:
