@@ -77,10 +77,12 @@ def test_units_cover_every_pixel_once(n: int, pixels: int, channels_each: int) -
     units = channels.Units(n, pixels, channels_each)
     assert units.count * units.pixels == n * pixels
     assert units.in_picture in (0, pixels / units.pixels)
-    found = units.sums(units.lines(x))
-    assert found.shape == (units.count, channels_each)
-    wanted = x.reshape(units.count, -1, channels_each).sum(1)
-    assert np.allclose(found, wanted)
+    y = rng.standard_normal(x.shape)
+    sums, with_y = units.sums_with(units.lines(x), units.lines(y))
+    assert sums.shape == with_y.shape == (units.count, channels_each)
+    of_units = [each.reshape(units.count, -1, channels_each) for each in (x, y)]
+    assert np.allclose(sums, of_units[0].sum(1))
+    assert np.allclose(with_y, (of_units[0] * of_units[1]).sum(1))
     seen = [at for block in units.blocks() for at in range(block.start, block.stop)]
     assert seen == list(range(units.count))
     repeated = units.repeated(x[0, 0])
