@@ -203,6 +203,7 @@ _PUBLIC = frozenset(
 def constant_value(tensor: Any, partial: bool = False) -> Any:
     """The value of `tensor` if the graph fixes it (a constant, a shape, a pack of those), else None.
 
+    partial: of a pack some of which is known the value is an array of objects, with None for the rest.
     Arithmetic is not evaluated, as in TensorFlow; ask `session.run` for that.
     """
     if not isinstance(tensor, Tensor):
@@ -210,7 +211,7 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
             np.asarray(tensor) if isinstance(tensor, (np.ndarray, np.generic, int, float)) else None
         )
     if not _narrow(tensor):
-        return None
+        return _known_parts(tensor.op) if partial else None
     if SWITCH in tensor.op.traits:
         return None
     value = folded(tensor)
@@ -220,9 +221,25 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
     return None
 
 
+def _known_parts(op: Operation) -> Array | None:
+    """What is known of each part of a pack along the first axis; None for what is no such pack."""
+    if op.type == "Identity":
+        return _known_parts(op.inputs[0].op)
+    if op.type != "Pack" or op.attrs["axis"] != 0:
+        return None
+    parts = [constant_value(item, partial=True) for item in op.inputs]
+    try:
+        return np.array(parts, dtype=object)
+    except ValueError:  # parts of which nothing is known, beside rows
+        whole = np.empty(len(parts), dtype=object)
+        whole[:] = parts
+        return whole
+
+
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
     """The value of `tensor` as an array, of no dimensions for a scalar, if the graph fixes it, else None.
 
+    partial: of a pack some of which is known, an array of objects, with None for the rest.
     Arithmetic is not evaluated; ask `session.run` for that.
     """
     found = constant_value(tensor, partial)

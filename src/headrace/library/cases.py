@@ -38,11 +38,11 @@ def case(
 ) -> Any:
     """What the function of the first pair whose predicate holds returns, else what `default` does.
 
-    pred_fn_pairs: a list of (bool scalar, function), or a dict.  Without a default it is an error in the step if no
-    predicate holds; with `exclusive`, if more than one does.
-    Raises TypeError (no such pairs, what is not callable), ValueError (no pairs; a dict and not exclusive).
+    pred_fn_pairs: a list of (bool scalar, function), or a dict, whose pairs go by the predicates' names.  Without a
+    default it is an error in the step if no predicate holds; with `exclusive`, if more than one does.
+    Raises TypeError (no such pairs, what is not callable), ValueError (no pairs).
     """
-    pairs = _pairs(pred_fn_pairs, exclusive)
+    pairs = _pairs(pred_fn_pairs)
     if default is not None and not callable(default):
         raise TypeError(f"'false_fn' must be callable: default is {default!r:.80}")
     with name_scope(name, "case", [pred for pred, _ in pairs]):
@@ -58,7 +58,7 @@ def case(
             return chosen()
 
 
-def _pairs(given: Any, exclusive: bool) -> list[tuple[Any, Action]]:
+def _pairs(given: Any) -> list[tuple[Any, Action]]:
     if not isinstance(given, (list, tuple, Mapping)):
         raise TypeError(
             f"'pred_fn_pairs' must be a list, tuple, or dict of pairs, not {given!r:.80}"
@@ -84,7 +84,7 @@ def _pairs(given: Any, exclusive: bool) -> list[tuple[Any, Action]]:
             )
         if not callable(action):
             raise TypeError(f"fn for pred {pred.name} must be callable, and is {action!r:.80}")
-    return items
+    return sorted(items, key=lambda pair: pair[0].name) if isinstance(given, Mapping) else items
 
 
 def _at_most(preds: list[Any], limit: int, message: str) -> Operation:

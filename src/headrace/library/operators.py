@@ -9,7 +9,7 @@ Source: names as in GraphDefs of TF 2.21
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from headrace.ops.linalg import products as linear
 from headrace.ops.math import arithmetic, bitwise, comparisons, magnitudes
 
 Function = Callable[..., Any]
+_VARIABLES_HAVE: Final = "_as_graph_element"
 
 
 def _both_ways(name: str, function: Function) -> None:
@@ -30,11 +31,14 @@ def _both_ways(name: str, function: Function) -> None:
         try:
             with name_scope(None, name, [x, y]) as scope:
                 return function(x, y, name=scope)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
             # What we cannot convert may know how to combine itself with a tensor.
-            known = isinstance(y, (Tensor, np.ndarray, np.generic))
+            known = isinstance(y, (Tensor, np.ndarray, np.generic)) or hasattr(y, _VARIABLES_HAVE)
             reflected = None if known else getattr(type(y), f"__r{name}__", None)
-            answer = NotImplemented if reflected is None else reflected(y, x)
+            try:
+                answer = NotImplemented if reflected is None else reflected(y, x)
+            except (TypeError, ValueError):
+                raise error from None
             if answer is NotImplemented:
                 raise
             return answer

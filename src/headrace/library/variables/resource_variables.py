@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from headrace.base import dtypes
-from headrace.base.shapes import TensorShape, as_shape
+from headrace.base.shapes import Shape, TensorShape, as_shape
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.convert import convert
@@ -136,6 +136,11 @@ class ResourceVariable(Variable):
     def shape(self) -> TensorShape:
         """Static shape."""
         return self._graph_element.shape
+
+    @property
+    def raw_shape(self) -> Shape:
+        """As `Tensor.raw_shape`: what `tf.cast` gives may be a resource variable, and has it either way."""
+        return self._graph_element.raw_shape
 
     def get_shape(self) -> TensorShape:
         """Same as `shape`."""

@@ -79,14 +79,15 @@ class Template:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         graph = scopes.get_default_graph()
-        before = len(graph.get_collection_ref(GraphKeys.TRAINABLE_VARIABLES))
+        before = len(trained := graph.get_collection_ref(GraphKeys.TRAINABLE_VARIABLES))
         result = self._func(*args, **kwargs)
         if not self._created:
             self._created = True
-        elif len(graph.get_collection_ref(GraphKeys.TRAINABLE_VARIABLES)) != before:
+        elif len(trained) != before:
             raise ValueError(
-                f"template {self._name!r} made a trainable variable on a later call; variables that "
-                "it shares are made by tf.get_variable, not tf.Variable"
+                "Trainable variable created when calling a template after the first time, perhaps you used "
+                f"tf.Variable when you meant tf.get_variable: {[v.name for v in trained[before:]]} of "
+                f"template {self._name!r}"
             )
         return result
 

@@ -15,6 +15,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.shapes import Shape, merge_sizes, text
 from headrace.base.traits import NEVER_FAILS, PER_RECORD
+from headrace.graph.const_value import constant_value
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.ragged import of_ragged_by
@@ -350,7 +351,28 @@ def pad(
             'Value of argument `mode` expected to be one of "CONSTANT", "REFLECT", or "SYMMETRIC", '
             f"and is {mode!r}"
         )
+    _note_sizes(made)
     return made
+
+
+def _note_sizes(made: Tensor) -> None:
+    """What is known of the shape where some paddings are known and others are not."""
+    sizes, before = made._raw, made.op.inputs[0]._raw
+    if sizes is None or before is None or None not in sizes:
+        return
+    paddings = constant_value(made.op.inputs[1], partial=True)
+    if paddings is None or paddings.dtype != object:
+        return
+    made.set_shape(
+        [
+            None if row is None or size is None or None in row else size + int(sum(row))
+            for row, size in zip([_as_list(row) for row in paddings], before, strict=True)
+        ]
+    )
+
+
+def _as_list(row: Any) -> list[Any] | None:
+    return None if row is None else row.tolist()
 
 
 # -- Reverse ----------------------------------------------------------------------------------

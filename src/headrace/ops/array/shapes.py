@@ -284,7 +284,7 @@ def _product(sizes: Any) -> int:
 
 @reshape_op.gradient
 def _(op: Operation, dout: Any) -> tuple[Tensor, None]:
-    raw = op.inputs[0].raw_shape
+    raw, dout = op.inputs[0].raw_shape, to_dense(dout)
     if raw is not None and raw.count(None) == 1 and 0 not in raw:
         return reshape(dout, [-1 if size is None else size for size in raw]), None
     return _as_input(op, dout), None

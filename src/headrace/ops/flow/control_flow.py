@@ -44,7 +44,7 @@ def _flow(leaf: Any) -> Any:
 
 
 def _restored(like: Any, value: Any) -> Any:
-    return like.with_flow(value) if isinstance(like, TensorArray) else value
+    return like.anew(value) if isinstance(like, TensorArray) else value
 
 
 # -- cond -----------------------------------------------------------------------------------------

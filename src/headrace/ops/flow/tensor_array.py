@@ -9,7 +9,7 @@ Source: TF 1.15 behaviour (python/ops/tensor_array_ops.py, tensor_array_grad.py)
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.base import dtypes
 from headrace.base.dtypes import DType
@@ -45,6 +45,8 @@ class TensorArray:
 
     Where branches and loops are functions an array is a list of tensors, a value (`ListArray`).
     """
+
+    _named: ClassVar[str] = "TensorArray"
 
     def __new__(cls, *args: Any, handle: Any = None, flow: Any = None, **kwargs: Any) -> Any:
         """As `__init__`."""
@@ -98,7 +100,7 @@ class TensorArray:
                     )
         elif size is None:
             raise ValueError("Argument `size` must be provided if handle is not provided")
-        with name_scope(name, "TensorArray", [handle, size, flow]) as scope:
+        with name_scope(name, self._named, [handle, size, flow]) as scope:
             if handle is not None:
                 self._handle = handle
                 self._flow = convert(flow, dtypes.float32)
@@ -123,6 +125,11 @@ class TensorArray:
         made.__dict__.update(self.__dict__)
         made._flow = flow
         return made
+
+    def anew(self, flow: Tensor) -> TensorArray:
+        """As `with_flow`, for what takes the name of an array in the current scope, as TensorFlow's objects do."""
+        scopes.get_default_graph().unique_name(self._named)
+        return self.with_flow(flow)
 
     @property
     def flow(self) -> Tensor:
@@ -154,7 +161,7 @@ class TensorArray:
 
     def identity(self) -> TensorArray:
         """The same array, with what was asked for before made to happen first."""
-        return self.with_flow(identity(self._flow))
+        return self.anew(identity(self._flow))
 
     def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
         """The array of the gradients that `source` accumulates."""
@@ -317,6 +324,8 @@ class TensorArray:
 class ListArray(TensorArray):
     """A TensorArray that is a list of tensors: its flow is the list, and each write makes another one."""
 
+    _named: ClassVar[str] = "TensorArrayV2"
+
     def _start(self, size: Any, flow: Any, element_shape: Any, name: str | None) -> None:
         """What `__init__` does: nothing has a name or a place of its own, and what is read is not cleared."""
         if flow is None and size is None:
@@ -327,7 +336,7 @@ class ListArray(TensorArray):
                     f"Cannot provide both `flow` and `{what}` arguments at the same time: the flow is a list already"
                 )
         self._size = size
-        with name_scope(name, "TensorArrayV2", [size, flow]) as scope:
+        with name_scope(name, self._named, [size, flow]) as scope:
             self._flow = (
                 _lists().tensor_list_reserve(element_shape, size, self._dtype, name=scope)
                 if flow is None

@@ -387,7 +387,8 @@ def matmul(
             )
     with name_scope(name, "MatMul", [a, b]) as scope:
         a = convert(a, name="a")
-        b = convert(b, a.dtype.base_dtype if not isinstance(b, Tensor) else None, name="b")
+        typed = isinstance(b, Tensor) or hasattr(b, "_as_graph_element")
+        b = convert(b, None if typed else a.dtype.base_dtype, name="b")
         out = None if output_type is None else dtypes.as_dtype(output_type)
         widens = out is not None and (
             out is not a.dtype.base_dtype or out is not b.dtype.base_dtype

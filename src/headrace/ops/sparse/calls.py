@@ -216,21 +216,28 @@ def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> Sparse
     wanted = cast(shape, dtypes.int64)
     with name_scope(name, "SparseReshape", [given.values]) as scope:
         indices, sizes = sparse_reshape_op(given.indices, given.dense_shape, wanted, name=scope)
-        static = _static_reshape(given.get_shape(), constant_value(wanted))
+        static = _static_reshape(given.get_shape(), wanted)
         if static is not None:
             sizes = constant(np.array(static, np.int64))
         return SparseTensor(indices, identity(given.values), sizes)
 
 
-def _static_reshape(before: TensorShape, wanted: Any) -> list[int] | None:
-    """The new shape, if all of it is known.  Raises ValueError if it cannot be."""
-    if wanted is None or wanted.ndim != 1:
+def _static_reshape(before: TensorShape, wanted: Tensor) -> list[int] | None:
+    """The new shape, if that before is known, too; one size may be -1, or not be known.
+
+    Raises ValueError if it cannot be.
+    """
+    if not before.is_fully_defined() or wanted.shape.ndims != 1:
         return None
-    sizes: list[int] = wanted.tolist()
+    given = wanted.op.inputs[0] if wanted.op.type == "Cast" else wanted
+    found = constant_value(given, partial=True)
+    if found is None:
+        return None
+    sizes = [-1 if size is None else int(size) for size in found.tolist()]
     if sizes.count(-1) > 1:
+        if constant_value(wanted) is None:
+            return None
         raise ValueError(f"At most one dimension can be inferred (-1). Found: {sizes}")
-    if not before.is_fully_defined():
-        return None if -1 in sizes else sizes
     total = prod(before._raw or ())  # type: ignore[arg-type]
     known = prod(size for size in sizes if size != -1)
     if -1 in sizes and known and total % known == 0:
