@@ -77,7 +77,7 @@ def apply_op(
             if not key.startswith("_"):
                 raise TypeError(f"op {spec.name} has no attr {key!r}")
             known[key] = value
-        else:
+        elif value is not None or attr.default is MISSING:  # None is the default, if there is one
             known[key] = coerce(attr, value, spec.name)
     here = graph._names_here
     outer = here.scope

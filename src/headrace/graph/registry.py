@@ -260,6 +260,8 @@ class OpSpec:
             from headrace.graph.sparse import SparseTensor, of_values
 
             if isinstance(inputs[0], SparseTensor):
+                if attrs:
+                    raise TypeError(f"op {self.name} has no attr {min(attrs)!r}")
                 return of_values(self, inputs[0], name, self.name)
         return _apply()(self, inputs, attrs, name)
 

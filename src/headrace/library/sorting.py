@@ -142,7 +142,7 @@ def searchsorted(
     if side not in ("left", "right"):
         raise ValueError(f"`side` must be either 'right' or 'left'. Saw: side = {side}.")
     bound = make.UpperBound if side == "right" else make.LowerBound
-    found = bound(rows, flat, out_type=dtypes.as_dtype(out_type), name=name)
+    found = bound(rows, flat, out_type=out_type, name=name)
     return reshape(found, _internal_shape(values))
 
 
@@ -211,9 +211,7 @@ def histogram_fixed_width(
 ) -> Tensor:
     """[nbins]: how many values are in each of as many equal parts of value_range [2]; the rest is in the outer ones."""
     with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as scope:
-        made: Tensor = make.HistogramFixedWidth(
-            values, value_range, nbins, dtype=dtypes.as_dtype(dtype), name=scope
-        )
+        made: Tensor = make.HistogramFixedWidth(values, value_range, nbins, dtype=dtype, name=scope)
         return made
 
 
@@ -265,7 +263,7 @@ def bincount(
             found = cast(found, dtypes.int32)
         kinds = convert(weights, name="weights") if weights is not None else None
         some = make.Greater(size(found), 0)
-        length = cast(some, dtypes.int32) * (reduce_max(found) + 1)
+        length = cast(some, found.dtype.base_dtype) * (reduce_max(found) + 1)
         if minlength is not None:
             least = convert(minlength, found.dtype.base_dtype, "minlength")
             length = make.Maximum(least, length)
@@ -274,7 +272,7 @@ def bincount(
             length = make.Minimum(most, length)
         if kinds is None:
             flat = reshape(found, [-1])
-            kinds = constant([], dtypes.as_dtype(dtype))
+            kinds = constant([], dtypes.int32 if dtype is None else dtypes.as_dtype(dtype))
         else:
             kinds = reshape(kinds, [-1])
             flat = reshape(found, [-1])

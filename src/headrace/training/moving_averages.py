@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from headrace.base import dtypes
 from headrace.base.traits import VAR_HANDLE, VARIABLE
 from headrace.graph import scopes
@@ -100,7 +102,8 @@ class ExponentialMovingAverage:
         return made
 
     def _decay_now(self) -> Tensor:
-        decay = convert(self._decay, None, "decay")
+        whole = isinstance(self._decay, (int, np.integer))
+        decay = convert(self._decay, dtypes.float32 if whole else None, "decay")
         if self._num_updates is None:
             return decay
         done = cast(self._num_updates, dtypes.float32, name="num_updates")

@@ -216,7 +216,13 @@ class Categorical(Distribution):
         return cast(drawn, self.dtype)
 
     def _together(self, event: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
-        """Both in the same batch shape; base [..., classes]."""
+        """Both in the same batch shape, the event as whole numbers; base [..., classes]."""
+        if event.dtype.is_floating:
+            event = cast(event, dtypes.int32)
+        elif not event.dtype.is_integer:
+            raise TypeError(
+                f"`value` should have integer or floating dtype, not {event.dtype.name}"
+            )
         shape = base.shape[:-1]
         if event.shape.is_fully_defined() and shape.is_fully_defined() and event.shape == shape:
             return event, base

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.base import dtypes
 from headrace.base.dtypes import DType
+from headrace.base.shapes import TensorShape
 from headrace.graph.tensor import Tensor
 from headrace.ops.array import constants
 from headrace.ops.linalg.diagonals import eye
@@ -364,6 +365,8 @@ class identity_initializer(Initializer):
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         whole = shape if partition_info is None else partition_info.full_shape
+        if isinstance(whole, TensorShape):
+            whole = whole.as_list()
         if len(whole) != 2:
             raise ValueError(
                 "The tensor to initialize, specified by argument `shape` must be at least two-dimensional, and for an "

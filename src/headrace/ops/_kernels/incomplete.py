@@ -219,10 +219,12 @@ def _digamma(x: Array) -> Array:
 
 def _slopes(parts: _Parts) -> Array:
     """dP/da over the power x^a exp(-x) / Γ(a + 1)."""
-    off = np.log(parts.x) - _digamma(parts.a)
-    by_series = parts.slope + parts.value * (off - 1 / parts.a)
-    by_fraction = -parts.a * (parts.slope + parts.value * off)
-    return np.where(parts.by_series, by_series, by_fraction)
+    log_x = np.log(parts.x)
+    # Of digamma(a + 1) = digamma(a) + 1 / a the sum would leave nothing where a is tiny.
+    by_series = parts.slope + parts.value * (log_x - _digamma(parts.a + 1))
+    by_fraction = -parts.a * (parts.slope + parts.value * (log_x - _digamma(parts.a)))
+    slopes: Array = np.where(parts.by_series, by_series, by_fraction)
+    return slopes
 
 
 def gamma_p_slope(a: Array, x: Array) -> Array:

@@ -73,12 +73,21 @@ def constant_array(
     if array is values or array.base is not None:
         array = array.copy()
     if shape is not None:
-        array = _shaped(array, shape, verify_shape)
+        sizes = _fixed_sizes(array, shape, verify_shape)
+        if math.prod(sizes) or isinstance(values, (np.ndarray, np.generic)):
+            array = _shaped(array, sizes)
+        else:  # of what is not asked for, TensorFlow does not look at the type either
+            kind = dtypes.float32 if dtype is None else kind
+            array = np.empty(sizes, kind.np)
     array.flags.writeable = False
     return array, kind
 
 
-def _shaped(array: Array, shape: Any, verify_shape: bool) -> Array:
+def _fixed_sizes(array: Array, shape: Any, verify_shape: bool) -> tuple[int, ...]:
+    if isinstance(shape, (int, np.integer)):
+        raise TypeError(
+            f"{type(shape).__name__!r} object is not iterable: the shape {shape} is not a list of sizes"
+        )
     raw = as_raw(shape)
     if raw is None or None in raw:
         raise TypeError(f"the shape of a constant must be fully known, not {shape_rules.text(raw)}")
@@ -87,15 +96,17 @@ def _shaped(array: Array, shape: Any, verify_shape: bool) -> Array:
         raise TypeError(
             f"Expected Tensor's shape: {sizes}, but got {array.shape}: verify_shape allows no filling"
         )
+    return sizes
+
+
+def _shaped(array: Array, sizes: tuple[int, ...]) -> Array:
     count = math.prod(sizes)
     if array.size == count:
         return array.reshape(sizes)
-    if array.size > count and count > 0:
+    if array.size > count:
         raise ValueError(
             f"Too many elements provided. Takes at most {count}, but got {array.size}: the shape is {sizes}"
         )
-    if count == 0:
-        return np.empty(sizes, array.dtype)
     filled = np.empty(count, array.dtype)
     filled[: array.size] = array.reshape(-1)
     if array.size:
@@ -300,7 +311,15 @@ _OF_NUMBERS: Final = frozenset(
 
 
 def _static_sizes(shape: Any) -> tuple[int, ...] | None:
-    """The sizes if `shape` is made of known numbers, None if a tensor is among them."""
+    """The sizes if `shape` is made of known numbers, None if a tensor is among them.
+
+    Floats are numbers if they are whole: those of a list that a division gave.
+    """
+    if isinstance(shape, (list, tuple)):
+        shape = [
+            int(size) if isinstance(size, (float, np.floating)) and size.is_integer() else size
+            for size in shape
+        ]
     try:
         raw = as_raw(shape)
     except (TypeError, ValueError):

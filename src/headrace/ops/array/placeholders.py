@@ -108,10 +108,17 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     return made
 
 
+def _open(shape: Any) -> Any:
+    """`shape` with None where it says -1."""
+    if isinstance(shape, (list, tuple, np.ndarray)):
+        return [None if size in (None, -1) else size for size in shape]
+    return shape
+
+
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
     """A SparseTensor that each run must be fed, with a SparseTensorValue or a triple.
 
-    shape: None for any, of any rank; a size that is None may be any.  Or a tensor: what it is if it is not fed.
+    shape: None for any, of any rank; a size that is None (or -1) may be any.  Or a tensor: what it is if it is not fed.
     """
 
     def part(what: str) -> str | None:
@@ -119,7 +126,9 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
 
     given = shape if isinstance(shape, Tensor) else None
     raw = (
-        None if shape is None else TensorShape(as_shape(given) if given is not None else shape)._raw
+        None
+        if shape is None
+        else TensorShape(as_shape(given) if given is not None else _open(shape))._raw
     )
     rank = None if raw is None else len(raw)
     if given is not None:

@@ -154,7 +154,7 @@ def ragged_constant(
         flat = value.flat_values
         if kind is None and flat.dtype == np.float64:
             kind = dtypes.float32
-        if kind is None and flat.dtype == np.int64:
+        if kind is None and flat.dtype == np.int64 and (flat == flat.astype(np.int32)).all():
             kind = dtypes.int32
         made: Any = constant(flat, kind, name="values")
         for each in reversed(value.nested_row_splits):
@@ -194,9 +194,7 @@ def ragged_range(
         last = convert(limits, dtype, name="limits")
         first = convert(starts, last.dtype, name="starts")
         step = convert(deltas, last.dtype, name="deltas")
-        splits, values = ragged_range_op(
-            first, last, step, Tsplits=dtypes.as_dtype(row_splits_dtype), name=scope
-        )
+        splits, values = ragged_range_op(first, last, step, Tsplits=row_splits_dtype, name=scope)
         return RaggedTensor(values, splits)
 
 

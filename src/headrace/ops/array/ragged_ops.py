@@ -145,7 +145,7 @@ def _gathered_shapes(c: ShapeContext) -> list[Shape]:
 def ragged_gather_op(
     xp: Any, *given: Any, PARAMS_RAGGED_RANK: int, OUTPUT_RAGGED_RANK: int
 ) -> tuple[Any, ...]:
-    """The rows of a ragged tensor at indices, of any shape.
+    """The rows of a ragged tensor at indices, of any shape; the one at a scalar.
 
     Raises InvalidArgument for splits that do not fit, an index that is out of range, another ragged rank.
     """
@@ -174,6 +174,8 @@ def ragged_gather_op(
         starts = np.repeat(splits[:-1][chosen].astype(np.int64) - ends[:-1], lengths)
         chosen = np.arange(ends[-1]) + starts
         out.append(ends)
+    if not indices.ndim:  # of one row nothing says where it ends
+        del out[0]
     kind = nested[0].dtype
     return (*[each.astype(kind) for each in out], values[chosen])
 

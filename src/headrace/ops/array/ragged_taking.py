@@ -57,9 +57,9 @@ def gather(function: Function, arguments: Arguments) -> Any:
         if not isinstance(indices, RaggedTensor):
             return ragged_gather(params, indices)
         return indices.with_values(gather(function, {"params": params, "indices": indices.values}))
-    if isinstance(indices, RaggedTensor) or indices.shape.ndims != 1:
+    if isinstance(indices, RaggedTensor) or indices.shape.ndims not in (0, 1):
         raise errors.unimplemented(
-            "gather along other dimensions than the first takes a vector of indices; use batch_dims=1 for others"
+            "gather along other dimensions than the first takes a vector of indices or one; use batch_dims=1 for others"
         )
     return _along(function, params, indices, at)
 
@@ -70,7 +70,9 @@ def _along(function: Function, params: Any, indices: Tensor, axis: int) -> Any:
     if axis > 1:
         return params.with_values(_along(function, params.values, indices, axis - 1))
     starts = params.row_starts()
-    places = expand_dims(starts, 1) + cast(indices, starts.dtype)
+    if indices.shape.ndims:
+        starts = expand_dims(starts, 1)
+    places = starts + cast(indices, starts.dtype)
     if isinstance(params.values, Tensor):
         return function(params.values, places)
     return ragged_gather(params.values, places)
@@ -116,6 +118,8 @@ def gather_nd(function: Function, arguments: Arguments) -> Any:
         raise ValueError(
             f"gather_nd: the last dimension of indices must be known and above 0: {indices.shape}"
         )
+    if depth == 1:  # a vector of one coordinate is of one row
+        return ragged_gather(params, indices[..., 0] if indices.shape.ndims != 1 else indices)
     return _at(function, params, indices, depth)
 
 

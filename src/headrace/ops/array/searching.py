@@ -139,7 +139,7 @@ def histogram_fixed_width_op(
 ) -> Array:
     """[nbins]: how many values are in each of as many equal parts of value_range [2]; the rest is in the outer ones.
 
-    Raises InvalidArgument on a range that is none, or without bins.
+    Raises InvalidArgument on a range that is none, without bins, or on NaN.
     """
     if value_range.shape != (2,):
         raise errors.invalid_argument(
@@ -165,7 +165,8 @@ def histogram_fixed_width_op(
             above -= low
             above = above.astype(np.float64)
             above /= step
-        np.copyto(above, 0.0, where=np.isnan(above))
+        if np.isnan(above).any():
+            raise errors.invalid_argument("Histogram values must not contain NaN")
         np.minimum(above, float(nbins) - 1, out=above)
         made += np.bincount(above.astype(np.int64), minlength=len(made))
     return made.astype(dtype.np)

@@ -123,7 +123,7 @@ def shape(
     input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True
 ) -> Tensor:
     """The shape of `input`, [rank]; a constant if it is known statically."""
-    kind = dtypes.as_dtype(out_type)
+    kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
         if isinstance(input, SparseTensor):
             return get("Cast")(input.dense_shape, DstT=kind)  # type: ignore[no-any-return]
@@ -145,7 +145,7 @@ def size(
     input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True
 ) -> Tensor:
     """The number of elements of `input`; a constant if it is known statically."""
-    kind = dtypes.as_dtype(out_type)
+    kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Size", [input]) as scope:
         if isinstance(input, SparseTensor):
             return get("Prod")(get("Cast")(input.dense_shape, DstT=kind), 0, name=scope)  # type: ignore[no-any-return]

@@ -288,12 +288,14 @@ def _flat_ops(inputs: Any) -> Iterable[builtins.tuple[Operation, str]]:
         yield found, getattr(inputs, "device", found.device)
 
 
-def group(*inputs: Any, name: str | None = None) -> Operation:
+def group(*inputs: Any, name: str | None = None, **unknown: Any) -> Operation:
     """An operation that is done when all `inputs` (nested operations and tensors) are.
 
     Inputs of several devices get one NoOp per device, so that one edge crosses from each.
-    Raises TypeError for what is neither.
+    Raises TypeError for what is neither, ValueError for other keywords.
     """
+    if unknown:
+        raise ValueError(f"Unknown keyword arguments: {', '.join(unknown)}")
     items = list(_flat_ops(inputs))
     if not items:
         return no_op(name or "group_deps")

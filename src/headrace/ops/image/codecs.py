@@ -141,9 +141,7 @@ def decode_png(
     contents: Any, channels: int = 0, dtype: Any = dtypes.uint8, name: str | None = None
 ) -> Tensor:
     """The image in a PNG, string []: [height, width, channels].  channels: 0 (as in the file), 1, 3 or 4."""
-    made: Tensor = decode_png_op(
-        contents, channels=channels, dtype=dtypes.as_dtype(dtype), name=name
-    )
+    made: Tensor = decode_png_op(contents, channels=channels, dtype=dtype, name=name)
     return made
 
 
@@ -405,9 +403,7 @@ def extract_jpeg_shape(
     contents: Any, output_type: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
     """Height, width and channels of a JPEG, string []: [3], without decoding it."""
-    made: Tensor = extract_jpeg_shape_op(
-        contents, output_type=dtypes.as_dtype(output_type), name=name
-    )
+    made: Tensor = extract_jpeg_shape_op(contents, output_type=output_type, name=name)
     return made
 
 

@@ -249,7 +249,7 @@ def _checked_colors(images: Array) -> Array:
     if not images.ndim:
         raise errors.invalid_argument(f"input must be at least 1D{text(images.shape)}")
     if images.shape[-1] != 3:
-        raise errors.invalid_argument(
+        raise errors.failed_precondition(
             f"input must have 3 channels but input only has {images.shape[-1]} channels."
         )
     return images if images.dtype in (np.float32, np.float64) else images.astype(np.float32)
@@ -266,7 +266,7 @@ def _checked_colors(images: Array) -> Array:
 def rgb_to_hsv(xp: Any, images: Array) -> Array:
     """[..., 3] of red, green and blue, from 0 to 1, as hue, saturation and value, each from 0 to 1.
 
-    Raises InvalidArgument.
+    Raises FailedPrecondition where the last dimension is not 3, InvalidArgument where there is none.
     """
     x = _checked_colors(images)
 
@@ -320,7 +320,7 @@ def _(op: Operation, dout: Any) -> Any:
 def hsv_to_rgb(xp: Any, images: Array) -> Array:
     """[..., 3] of hue, saturation and value, each from 0 to 1, as red, green and blue.
 
-    Raises InvalidArgument.
+    Raises FailedPrecondition where the last dimension is not 3, InvalidArgument where there is none.
     """
     x = _checked_colors(images)
     sixths = x.dtype.type(6)

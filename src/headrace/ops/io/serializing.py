@@ -287,7 +287,7 @@ def serialize_sparse(
         given.indices,
         given.values,
         given.dense_shape,
-        out_type=dtypes.as_dtype(out_type),
+        out_type=out_type,
         name=name,
     )
     return made
@@ -302,7 +302,7 @@ def serialize_many_sparse(
         given.indices,
         given.values,
         given.dense_shape,
-        out_type=dtypes.as_dtype(out_type),
+        out_type=out_type,
         name=name,
     )
     return made
@@ -312,9 +312,7 @@ def deserialize_many_sparse(
     serialized_sparse: Any, dtype: Any, rank: int | None = None, name: str | None = None
 ) -> SparseTensor:
     """string [n, 3] as a SparseTensor [n, ...].  rank: of the result, if it is known."""
-    indices, values, shape = deserialize_many_sparse_op(
-        serialized_sparse, dtype=dtypes.as_dtype(dtype), name=name
-    )
+    indices, values, shape = deserialize_many_sparse_op(serialized_sparse, dtype=dtype, name=name)
     indices.set_shape([None, rank])
     shape.set_shape([rank])
     return SparseTensor(indices, values, shape)

@@ -83,6 +83,7 @@ def log_matrix_determinant_op(xp: Any, input: Array) -> Any:
     check_matrices(input)
     with np.errstate(all="ignore"):
         sign, log = np.linalg.slogdet(wide(input))
+        sign = np.where(np.isnan(log), np.nan, sign)
     return np.asarray(sign).astype(input.dtype), np.asarray(log).astype(input.dtype)
 
 

@@ -410,7 +410,8 @@ def matmul(
         if sparse and {a.dtype.base_dtype, b.dtype.base_dtype} <= _SPARSE_TYPES:
             said = {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
             made = sparse_matmul(a, b, **flips, **said, name=scope)
-            return made
+            narrow = a.dtype.base_dtype == b.dtype.base_dtype == dtypes.bfloat16
+            return cast(made, dtypes.bfloat16) if narrow else made
         made = matmul_op(a, b, **flips, name=scope)
         return made
 

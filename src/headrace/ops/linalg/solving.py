@@ -331,7 +331,7 @@ def matrix_solve_ls_op(
     """x for which |matrix x - rhs|² + l2_regularizer |x|² is least.
 
     matrix [..., m, n], rhs [..., m, k].  fast: by the normal equations; else by singular values, without the
-    regularizer, and the shortest x of several.
+    regularizer, and the shortest x of several: 0 for a matrix with infinities or NaN.
     Raises InvalidArgument if shapes do not fit, the regularizer is negative, or (fast) a matrix has no full rank.
     """
     if np.ndim(l2_regularizer):
@@ -347,7 +347,11 @@ def matrix_solve_ls_op(
     left, right = wide(matrix), wide(rhs)
     if not fast:
         least = float(np.finfo(left.dtype).eps) * min(rows, columns)  # as Eigen's decompositions
-        shortest: Array = np.matmul(np.linalg.pinv(left, least), right)
+        known = np.isfinite(left).all(
+            axis=(-1, -2), keepdims=True
+        )  # LAPACK may never end with infinities
+        inverse = np.linalg.pinv(np.where(known, left, 0), least)
+        shortest: Array = np.where(known, np.matmul(inverse, right), 0)
         return shortest.astype(rhs.dtype, copy=False)
     turned = left.conj().swapaxes(-1, -2)
     tall = rows >= columns

@@ -119,12 +119,16 @@ def _check_not_enlarged(values: Tensor, clipped: Tensor) -> None:
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
-    """t scaled down so that its Euclidean norm (along `axes`) is at most `clip_norm`.
+    """t scaled down so that its Euclidean norm (along `axes`) is at most `clip_norm`, or 0 if that is below.
 
     An IndexedSlices has its values clipped.
     """
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = _values(t, "t")
+        if isinstance(clip_norm, (int, float, np.number)):
+            clip_norm = max(clip_norm, 0)
+        else:
+            clip_norm = cast(maximum(clip_norm, 0), values.dtype.base_dtype)
         squares = reduce_sum(mul(values, values, name="mul"), axes, True)
         positive = greater(squares, 0)
         # The root of 0 has no gradient, so it is taken of 1 there.
@@ -226,7 +230,7 @@ def clip_by_global_norm(
 def _scaled(item: Any, factor: Tensor, name: str) -> Any:
     values = item.values if isinstance(item, IndexedSlices) else item
     with colocate_with(values):
-        scaled = mul(values, factor, name="mul")
+        scaled = mul(values, cast(factor, values.dtype.base_dtype), name="mul")
         return _like(item, identity(scaled, name=name))
 
 

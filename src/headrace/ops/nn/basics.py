@@ -30,7 +30,8 @@ from headrace.ops.array.shapes import squeeze
 from headrace.ops.flow.control_flow import cond
 from headrace.ops.flow.identities import identity, stop_gradient
 from headrace.ops.linalg.products import THREADED_VECTOR
-from headrace.ops.math.casting import cast
+from headrace.ops.math.casting import cast, imag, real
+from headrace.ops.math.casting import complex as complex_of
 from headrace.ops.math.reductions import reduce_mean, reduce_sum
 from headrace.ops.random.draws import random_uniform
 from headrace.ops.tables import make
@@ -357,10 +358,16 @@ def l2_normalize(
     name: str | None = None,
     dim: Any = None,
 ) -> Tensor:
-    """x / sqrt(max(sum(x ** 2, axis), epsilon))."""
+    """x / sqrt(max(sum(|x| ** 2, axis), epsilon))."""
     axis = dim if axis is None else axis
     with name_scope(name, "l2_normalize", [x]) as scope:
         values = convert(x, name="x")
+        if values.dtype.is_complex:
+            squares = make.Square(real(values)) + make.Square(imag(values))
+            total = reduce_sum(real(squares), axis, keepdims=True)
+            factor = make.Rsqrt(make.Maximum(total, epsilon))
+            x, y = (make.Mul(part(values), factor) for part in (real, imag))
+            return complex_of(x, y, name=scope)
         total = reduce_sum(make.Square(values), axis, keepdims=True)
         result: Tensor = make.Mul(values, make.Rsqrt(make.Maximum(total, epsilon)), name=scope)
         return result

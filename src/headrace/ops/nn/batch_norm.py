@@ -352,7 +352,7 @@ def fused_batch_norm(
         offset,
         mean,
         variance,
-        epsilon=max(epsilon, _LEAST_EPSILON),
+        epsilon=None if epsilon is None else max(epsilon, _LEAST_EPSILON),
         exponential_avg_factor=exponential_avg_factor,
         data_format=data_format,
         is_training=is_training,

@@ -107,7 +107,7 @@ def padding_attrs(padding: Any, pairs: int = 4) -> dict[str, Any]:
 
 def window_attrs(strides: Any, padding: Any, data_format: str, dilations: Any) -> dict[str, Any]:
     """Attrs of an op that takes strides and dilations of all axes.  Raises as `padding_attrs`; TypeError."""
-    steps, spread = list(strides), list(dilations)
+    steps, spread = list(strides), None if dilations is None else list(dilations)
     return {
         "strides": steps,
         "data_format": data_format,
@@ -255,7 +255,7 @@ def conv3d(
         strides=list(strides),
         padding=padding,
         data_format=data_format,
-        dilations=list(dilations),
+        dilations=None if dilations is None else list(dilations),
         name=name,
     )
     return made
@@ -279,7 +279,7 @@ def conv3d_backprop_filter_v2(
         strides=list(strides),
         padding=padding,
         data_format=data_format,
-        dilations=list(dilations),
+        dilations=None if dilations is None else list(dilations),
         name=name,
     )
     return made

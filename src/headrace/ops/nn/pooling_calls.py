@@ -174,7 +174,7 @@ def max_pool_with_argmax(
     return max_pool_with_argmax_op(
         input,
         ksize=per_axis(ksize, 2, "NHWC", "ksize"),
-        Targmax=dtypes.as_dtype(kind),
+        Targmax=kind,
         strides=per_axis(strides, 2, "NHWC", "strides"),
         padding=padding,
         include_batch_in_index=include_batch_in_index,

@@ -368,7 +368,7 @@ def quantized_relu_x(
         max_value,
         min_features,
         max_features,
-        out_type=dtypes.as_dtype(out_type),
+        out_type=out_type,
         name=name,
     )
     return made

@@ -289,7 +289,7 @@ def quantized_conv2d(
         max_filter,
         strides=strides,
         padding=padding,
-        out_type=dtypes.as_dtype(out_type),
+        out_type=out_type,
         dilations=list(dilations),
         name=name,
     )

@@ -325,7 +325,7 @@ def quantize_v2(
         input,
         min_range,
         max_range,
-        T=dtypes.as_dtype(T),
+        T=T,
         mode=mode,
         round_mode=round_mode,
         narrow_range=narrow_range,
@@ -381,7 +381,7 @@ def dequantize(
         mode=mode,
         narrow_range=narrow_range,
         axis=-1 if axis is None else axis,
-        dtype=dtypes.as_dtype(dtype),
+        dtype=dtype,
         name=name,
     )
     return made

@@ -527,9 +527,7 @@ def random_poisson(
     """shape + lam.shape of counts drawn from Poisson distributions of these rates."""
     with name_scope(name, "random_poisson", [lam, shape]):
         sizes = convert(shape, dtypes.int32, "shape")
-        return _tensor(
-            make.RandomPoissonV2(sizes, lam, dtype=dtypes.as_dtype(dtype), **seeds_of(seed))
-        )
+        return _tensor(make.RandomPoissonV2(sizes, lam, dtype=dtype, **seeds_of(seed)))
 
 
 def _tensor(made: Any) -> Tensor:
