@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import headrace as tf
 from headrace.plan.compile import compile_program
@@ -68,3 +69,15 @@ def looped_and_one_by_one(
     for one, other in zip(found, wanted, strict=True):
         assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
     return found, wanted, "".join(said)
+
+
+def small_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To normalizations and convolutions what is large is small, and has several parts."""
+    rules, kernels = "headrace.plan.rules.", "headrace.ops._kernels."
+    for module in ("normalizations", "normalization_gradients", "convolutions", "elementwise"):
+        monkeypatch.setattr(f"{rules}{module}.LARGE", 100)
+    monkeypatch.setattr(f"{rules}convolution_gradients.LARGE", 100)
+    for name, value in (("LARGE", 100), ("BLOCK", 1000), ("_UNIT", 64)):
+        monkeypatch.setattr(f"{kernels}channels.{name}", value)
+    monkeypatch.setattr(f"{kernels}windows.SMALL", 64)
+    monkeypatch.setattr(f"{kernels}convolving.ROWS_AT_LEAST", 1)

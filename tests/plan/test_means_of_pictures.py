@@ -20,22 +20,18 @@ from tests.plan.programs import (
     compiled,
     looped_and_one_by_one,
     run,
+    small_pictures,
     together_and_apart,
 )
 
 Array = np.ndarray[Any, Any]
-RULES = "headrace.plan.rules."
 KERNELS = "headrace.ops._kernels."
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What is large here is small elsewhere, and has several parts."""
-    for module in ("normalizations", "normalization_gradients", "convolutions", "elementwise"):
-        monkeypatch.setattr(f"{RULES}{module}.LARGE", 100)
-    for name, value in (("LARGE", 100), ("BLOCK", 1000), ("_UNIT", 64), ("_FEWEST", 64)):
-        monkeypatch.setattr(f"{KERNELS}channels.{name}", value)
-    monkeypatch.setattr(f"{KERNELS}windows.SMALL", 64)
+    small_pictures(monkeypatch)
+    monkeypatch.setattr(f"{KERNELS}channels._FEWEST", 64)
     with tf.Graph().as_default():
         yield
 

@@ -14,23 +14,22 @@ from headrace.ops._kernels import layouts
 from headrace.plan.explain import explaining
 from headrace.run.exec.kernel import Runtime
 from headrace.run.exec.worker_pool import WorkerPool
-from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
+from tests.plan.programs import (
+    DEVICE,
+    compiled,
+    nodes,
+    run,
+    small_pictures,
+    together_and_apart,
+)
 
 Array = np.ndarray[Any, Any]
-RULES = "headrace.plan.rules."
 KERNELS = "headrace.ops._kernels."
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What is large here is small elsewhere, and has several parts."""
-    for module in ("normalizations", "normalization_gradients", "convolutions", "elementwise"):
-        monkeypatch.setattr(f"{RULES}{module}.LARGE", 100)
-    monkeypatch.setattr(f"{RULES}convolution_gradients.LARGE", 100)
-    for name, value in (("LARGE", 100), ("BLOCK", 1000), ("_UNIT", 64)):
-        monkeypatch.setattr(f"{KERNELS}channels.{name}", value)
-    monkeypatch.setattr(f"{KERNELS}windows.SMALL", 64)
-    monkeypatch.setattr(f"{KERNELS}convolving.ROWS_AT_LEAST", 1)
+    small_pictures(monkeypatch)
     with tf.Graph().as_default():
         yield
 
