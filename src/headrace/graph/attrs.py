@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 def coerce(definition: AttrDef, value: Any, op_name: str) -> Any:
     """`value` as a node holds it.  Raises TypeError naming op and attr."""
     kind = definition.kind
+    if kind == "type" and value.__class__ is dtypes.DType:
+        return value._base
     if kind.startswith("list("):
         if not isinstance(value, (list, tuple)):
             raise TypeError(

@@ -140,17 +140,13 @@ def add_node(
 
 
 def _completed(spec: OpSpec, known: dict[str, Any]) -> dict[str, Any]:
-    attrs = {}
-    for key, definition in spec.attrs.items():
-        value = known.get(key, MISSING)
-        if value is MISSING:
-            value = definition.default
-            if value is MISSING:
-                raise TypeError(
-                    f"NodeDef missing attr {key!r} from Op {spec.name}: it has no default"
-                )
-            if isinstance(value, list):
-                value = list(value)
+    definitions, (defaults, lists, needed) = spec.attrs, spec.attr_defaults
+    attrs = defaults.copy()
+    for key, value in known.items():
+        attrs[key] = value
+        definition = definitions.get(key)
+        if definition is None:
+            continue
         if definition.allowed is not None and id(value) not in definition.allowed_ids:
             for item in value if isinstance(value, list) else (value,):
                 if item not in definition.allowed:
@@ -159,10 +155,12 @@ def _completed(spec: OpSpec, known: dict[str, Any]) -> dict[str, Any]:
             size = len(value) if isinstance(value, list) else value
             if size < definition.minimum:
                 raise _too_few(spec, key, size, definition.minimum, isinstance(value, list))
-        attrs[key] = value
-    for key, value in known.items():
-        if key not in attrs:
-            attrs[key] = value
+    if not known.keys() >= needed:
+        key = next(key for key, value in attrs.items() if value is MISSING)
+        raise TypeError(f"NodeDef missing attr {key!r} from Op {spec.name}: it has no default")
+    for key in lists:
+        if key not in known:
+            attrs[key] = list(attrs[key])
     return attrs
 
 

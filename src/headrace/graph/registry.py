@@ -136,6 +136,27 @@ class OpSpec:
         return not any(definition.is_list or definition.is_ref for definition in self.inputs)
 
     @cached_property
+    def single_places(self) -> dict[str, int]:
+        """Of the inputs before a list, and of the first list: their positions, by name."""
+        found = {}
+        for place, definition in enumerate(self.inputs):
+            found[definition.name] = place
+            if definition.is_list:
+                break
+        return found
+
+    @cached_property
+    def attr_defaults(self) -> tuple[dict[str, Any], tuple[str, ...], frozenset[str]]:
+        """What a node has for each attr, in order, that it does not say; which are lists; which it has to say.
+
+        The last have `MISSING`.
+        """
+        defaults = {name: definition.default for name, definition in self.attrs.items()}
+        lists = tuple([name for name, value in defaults.items() if isinstance(value, list)])
+        needed = frozenset([name for name, value in defaults.items() if value is MISSING])
+        return defaults, lists, needed
+
+    @cached_property
     def takes_ref(self) -> bool:
         """Whether an input is a reference."""
         return any(definition.is_ref for definition in self.inputs)
@@ -421,11 +442,11 @@ def flat_arg_index(spec: OpSpec, arg: str) -> int:
 
     Raises KeyError if there is none, ValueError if a list comes before it.
     """
-    for index, definition in enumerate(spec.inputs):
-        if definition.name == arg:
-            return index
-        if definition.is_list:
-            raise ValueError(f"{spec.name}.{arg} comes after a list input")
+    found = spec.single_places.get(arg)
+    if found is not None:
+        return found
+    if any(definition.name == arg for definition in spec.inputs):
+        raise ValueError(f"{spec.name}.{arg} comes after a list input, or is one")
     raise KeyError(arg)
 
 

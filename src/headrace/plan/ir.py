@@ -10,6 +10,7 @@ Called by: plan.passes and all that it lists.  Threads: a step belongs to who co
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -229,26 +230,18 @@ class Facts:
         self.step = step
         self.values = step.values
         self.results = frozenset(step.results)
-        self.place: dict[Instr, int] = {}
-        self._maker: dict[int, Instr] = {}
-        self._users: dict[int, list[Instr]] = {}
+        self.place = {instr: place for place, instr in enumerate(step.code)}
+        self._maker = {value: instr for instr in step.code for value in instr.outputs}
+        self._users: defaultdict[int, list[Instr]] = defaultdict(list)
         self.writers: list[int] = []
         self.awaited: set[Operation] = set()
-        writers = 0
-        users = self._users
-        for place, instr in enumerate(step.code):
-            self.place[instr] = place
-            self.writers.append(writers)
+        count, writers, users = 0, self.writers, self._users
+        for instr in step.code:
+            writers.append(count)
             if instr.effects:
-                writers += 1
-            for value in instr.outputs:
-                self._maker[value] = instr
+                count += 1
             for value in instr.inputs:
-                found = users.get(value)
-                if found is None:
-                    users[value] = [instr]
-                else:
-                    found.append(instr)
+                users[value].append(instr)
             if instr.controls:
                 self.awaited.update(instr.controls)
 

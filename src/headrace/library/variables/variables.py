@@ -23,6 +23,7 @@ from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.export_scopes import prefixed, without_prefix
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import init_scope, name_scope
+from headrace.graph.operation import where_built
 from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
 from headrace.library.tracking.trackable import VARIABLE_VALUE, Trackable
@@ -150,19 +151,23 @@ class Variable(Trackable, metaclass=Created):
         computed = callable(initial_value)
         with name_scope(name, "Variable", [] if computed else [initial_value]) as scope:
             graph = scopes.get_default_graph()
+            located = graph._located(graph._names_here.where or where_built())
             if computed:
                 with class_of_nodes(graph, scope[:-1]):
                     with graph.name_scope("Initializer"), graph.device(None):
                         value = convert(initial_value(), dtype, "initial_value")
-                    self._variable = _state_node(value, validate_shape, scope)
+                    with located:
+                        self._variable = _state_node(value, validate_shape, scope)
             else:
                 value = convert(initial_value, dtype, "initial_value")
-                self._variable = _state_node(value, validate_shape, scope)
+                with located:
+                    self._variable = _state_node(value, validate_shape, scope)
             self._initial_value: Tensor | None = value
-            self._initializer_op: Operation = assigning.assign(
-                self._variable, guarded(value, scope), validate_shape=validate_shape
-            ).op
-            self._snapshot = self._read(graph, caching_device)
+            with located:
+                self._initializer_op: Operation = assigning.assign(
+                    self._variable, guarded(value, scope), validate_shape=validate_shape
+                ).op
+                self._snapshot = self._read(graph, caching_device)
 
     def _read(self, graph: Graph, caching_device: Any) -> Tensor:
         place: Any

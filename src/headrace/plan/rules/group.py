@@ -298,9 +298,8 @@ def replaced(step: Step, groups: Iterable[Instr], gone: AbstractSet[Instr]) -> S
     at = {group.op: group for group in groups}
     code = []
     for instr in step.code:
-        group = at.get(instr.op) if instr.kernel is None and instr.what == NODE else None
-        if group is not None:
-            code.append(group)
-        elif instr not in gone:
+        if instr not in gone:
             code.append(instr)
+        elif instr.kernel is None and instr.what == NODE and instr.op in at:
+            code.append(at[instr.op])
     return step.with_code(code)
