@@ -346,7 +346,8 @@ def _counts() -> list[Any]:
                 raw.DenseBincount(input=numbers, size=size, weights=weights, binary_output=binary)
             )
     values = fed([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0, np.nan, np.inf])
-    made = raw.HistogramFixedWidth(values=values, value_range=fed([0.0, 5.0]), nbins=5)
+    counted = fed([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0, np.inf])
+    made = raw.HistogramFixedWidth(values=counted, value_range=fed([0.0, 5.0]), nbins=5)
     return [*found, made, raw.Bucketize(input=values, boundaries=[0.0, 1.5, 10.0])]
 
 

@@ -19,11 +19,15 @@ from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Graph, Operation
-from headrace.graph.names import control_dependencies, init_scope, name_scope
+from headrace.graph.names import (
+    class_of_nodes,
+    control_dependencies,
+    init_scope,
+    name_scope,
+)
 from headrace.graph.registry import get as op_spec
 from headrace.graph.scopes import function_being_built
 from headrace.graph.tensor import Tensor
-from headrace.library.variables import variables
 from headrace.library.variables.variable_init import guarded
 from headrace.library.variables.variables import Variable
 from headrace.ops.flow import identities as flow
@@ -62,7 +66,7 @@ class ResourceVariable(Variable):
         self._validate_shape = validate_shape
         with name_scope(name, "Variable", [] if computed else [initial_value]) as scope:
             graph = scopes.get_default_graph()
-            with variables.class_of_nodes(graph, scope[:-1]):
+            with class_of_nodes(graph, scope[:-1]):
                 with graph.name_scope("Initializer"), graph.device(None):
                     given = initial_value() if computed else initial_value
                     value = convert(given, dtype, "initial_value")

@@ -9,8 +9,7 @@ Source: TF 1.15 behaviour of reference variables; node names and attrs checked a
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from headrace.base import dtypes
@@ -22,7 +21,7 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.export_scopes import prefixed, without_prefix
 from headrace.graph.graph import Graph, Operation
-from headrace.graph.names import init_scope, name_scope
+from headrace.graph.names import class_of_nodes, init_scope, name_scope
 from headrace.graph.operation import where_built
 from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
@@ -575,17 +574,6 @@ def _collections(collections: Any, trainable: bool) -> list[Any]:
     if trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
         keys.append(GraphKeys.TRAINABLE_VARIABLES)
     return keys
-
-
-@contextmanager
-def class_of_nodes(graph: Graph, anchor: str) -> Iterator[None]:
-    """Nodes made inside are placed with node `anchor`, which need not exist yet."""
-    saved = graph._attr_scopes
-    graph._attr_scopes = {**saved, "_class": [f"loc:@{anchor}".encode()]}
-    try:
-        yield
-    finally:
-        graph._attr_scopes = saved
 
 
 def _to_tensor(

@@ -81,7 +81,7 @@ def _histogram(xp: Any, values: Any, value_range: Any, nbins: Any, *, dtype: Any
     require(xp, low < high, "no range")
     step = (xp.astype(high, xp.float64) - xp.astype(low, xp.float64)) / count
     above = xp.astype(xp.maximum(xp.reshape(values, (-1,)), low) - low, xp.float64) / step
-    above = xp.where(xp.isnan(above), xp.zeros_like(above), above)
+    require(xp, xp.logical_not(xp.any(xp.isnan(above))), "not a number")
     place = xp.astype(xp.minimum(above, xp.full_like(above, count - 1)), xp.int64)
     ones = xp.ones(place.shape, dtype=getattr(xp, dtype.name), device=device_of(values))
     return _counted(xp, place, ones, count)
