@@ -347,9 +347,8 @@ def matrix_solve_ls_op(
     left, right = wide(matrix), wide(rhs)
     if not fast:
         least = float(np.finfo(left.dtype).eps) * min(rows, columns)  # as Eigen's decompositions
-        known = np.isfinite(left).all(
-            axis=(-1, -2), keepdims=True
-        )  # LAPACK may never end with infinities
+        # LAPACK may never end with infinities.
+        known = np.isfinite(left).all(axis=(-1, -2), keepdims=True)
         inverse = np.linalg.pinv(np.where(known, left, 0), least)
         shortest: Array = np.where(known, np.matmul(inverse, right), 0)
         return shortest.astype(rhs.dtype, copy=False)
