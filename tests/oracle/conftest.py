@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from tests.oracle.summary import SUMMARY
+from tests.support.renewed import PIDS
 
 PYTHON = os.environ.get("HEADRACE_ORACLE_PYTHON")
 PEER = Path(__file__).with_name("peer.py")
@@ -34,6 +35,10 @@ class OracleError(Exception):
         super().__init__(f"{kind}: {message}\n{trace}")
         self.kind = kind
         self.message = message
+
+
+class Crashed(RuntimeError):
+    """A signal ended the oracle's process."""
 
 
 class Begun(threading.Thread):
@@ -74,19 +79,33 @@ class Oracle:
         )
 
     def run(self, source: str, **inputs: Any) -> Any:
-        """Value of `result` after the source; raises OracleError with the oracle's error."""
+        """Value of `result` after the source; raises OracleError with the oracle's error.
+
+        TensorFlow crashes once in a great while, whatever it is asked (seen of `extract_jpeg_shape`): then a new
+        process is asked, once.
+        """
         request = pickle.dumps((source, inputs))
         with self._one:
             try:
-                ok, value = pickle.loads(self._asked(request))
+                try:
+                    answer = self._asked(request)
+                except Crashed:
+                    self._renew()
+                    answer = self._asked(request)
+                ok, value = pickle.loads(answer)
             except BaseException:  # such as a test's time limit: the answer is nobody else's
-                self._process.kill()
-                self._end()
-                self._process = self._started()
+                self._renew()
                 raise
         if not ok:
             raise OracleError(*value)
         return value
+
+    def _renew(self) -> None:
+        self._process.kill()
+        self._end()
+        PIDS.discard(str(self._process.pid))
+        self._process = self._started()
+        PIDS.add(str(self._process.pid))
 
     def _asked(self, request: bytes) -> bytes:
         assert self._process.stdin is not None
@@ -95,7 +114,9 @@ class Oracle:
         self._process.stdin.flush()
         head = self._process.stdout.read(8)
         if len(head) < 8:
-            raise RuntimeError(f"the oracle's process ended with code {self._process.wait()}")
+            code = self._process.wait()
+            kind = Crashed if code < 0 else RuntimeError
+            raise kind(f"the oracle's process ended with code {code}")
         return self._process.stdout.read(struct.unpack("<Q", head)[0])
 
     def begin(self, source: str, **inputs: Any) -> Begun:
