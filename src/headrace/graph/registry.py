@@ -446,7 +446,7 @@ def flat_arg_index(spec: OpSpec, arg: str) -> int:
     if found is not None:
         return found
     if any(definition.name == arg for definition in spec.inputs):
-        raise ValueError(f"{spec.name}.{arg} comes after a list input, or is one")
+        raise ValueError(f"{spec.name}.{arg} comes after a list input")
     raise KeyError(arg)
 
 

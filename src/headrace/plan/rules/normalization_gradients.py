@@ -1,10 +1,11 @@
 """Gradients of batch normalization, with what they come from, and with the gradients of the convolution after them.
 
 What is done to each element of the gradient (a sum, the gradient of an activation) is done some pictures at a time, and
-their part of the sums for scale and offset is found while they are in the cache.  When those are known, some pictures
-at a time go back through the normalization, and into the gradients of the convolution's filter and input: what the
-convolution made has a gradient as large as itself, which is never stored where it need not be.  Where the gradient of
-the input is what another normalization's gradient comes from, that looks at it at once, too.
+their part of the sums for scale and offset is found while they are in the cache.  A gradient that is the same for all
+pixels, as that of a mean, is spread no further than that.  When the sums are known, some pictures at a time go back
+through the normalization, and into the gradients of the convolution's filter and input: what the convolution made has a
+gradient as large as itself, which is never stored where it need not be.  Where the gradient of the input is what
+another normalization's gradient comes from, that looks at it at once, too.
 Sums are those of units, and parts those of the filter's gradient, so every element has the bits that it has op by op.
 Called by: plan.passes.  Threads: any.
 """

@@ -4,9 +4,9 @@
 
 Some pictures are convolved, and their part of mean and variance is found while they are in the cache; when all are
 known, some pictures at a time are normalized and changed (a sum, an activation) where they lie; and go into the next
-convolution at once, if that has such a normalization, too.  Op by op each of these results goes out to memory and comes
-back.  Statistics are those of units (`ops._kernels.normalizing`), so every element
-has the bits that it has op by op.
+convolution at once, if that has such a normalization, too.  A mean of the last ones is taken along.  Op by op each of
+these results goes out to memory and comes back.  Statistics are those of units (`ops._kernels.normalizing`), so every
+element has the bits that it has op by op.
 Called by: plan.passes.  Threads: any.
 """
 
