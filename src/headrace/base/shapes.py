@@ -324,7 +324,14 @@ class TensorShape:
     __slots__ = ("_raw",)
 
     def __init__(self, dims: Any) -> None:
-        self._raw: Final[Shape] = as_raw(dims)
+        self._raw: Shape = as_raw(dims)
+
+    @classmethod
+    def _of(cls, raw: Shape) -> TensorShape:
+        """What `as_raw` has made, or is made of such."""
+        made = cls.__new__(cls)
+        made._raw = raw
+        return made
 
     @property
     def rank(self) -> int | None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def coerce(definition: AttrDef, value: Any, op_name: str) -> Any:
     """`value` as a node holds it.  Raises TypeError naming op and attr."""
     kind = definition.kind
-    if kind == "type" and value.__class__ is dtypes.DType:
-        return value._base
+    if value.__class__ is _HELD.get(kind):
+        return value._base if kind == "type" else value
     if kind.startswith("list("):
         if not isinstance(value, (list, tuple)):
             raise TypeError(
@@ -65,6 +65,15 @@ def _coerce(kind: str, value: Any, definition: AttrDef, op_name: str) -> Any:
 
 
 _KINDS = {"type": "DataType"}
+_HELD = {
+    "type": dtypes.DType,
+    "bool": bool,
+    "int": int,
+    "string": bytes,
+    "shape": TensorShape,
+    "tensor": np.ndarray,
+}
+"""The class of most values of a kind, which a node holds as they are."""
 
 
 def to_proto(value: Any) -> pb.AttrValue:

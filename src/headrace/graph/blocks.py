@@ -33,14 +33,16 @@ class Controller:
 
 
 class _Block(ContextDecorator):
+    _outer: Any = None
+    """(What was in force before it was entered, the same of the time before that); None where it is not."""
+
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._outer: list[Any] = []  # of each time it was entered: what was in force before
 
     def _recreate_cm(self) -> Self:
         """For a call of a function that it decorates: one of the call's own, since its thread may be another."""
         again = copy(self)
-        again._outer = []
+        again._outer = None
         return again
 
 
@@ -48,19 +50,18 @@ class Named(_Block):
     """See `Graph.name_scope`."""
 
     def __init__(self, graph: Graph, name: str | None) -> None:
-        super().__init__(graph)
-        self._name = name
+        self._graph, self._name = graph, name
 
     def __enter__(self) -> str:
         graph = self._graph
         here = graph._names_here
         outer = here.scope
         here.scope = new = graph._scope_of(self._name)
-        self._outer.append(outer)
+        self._outer = outer, self._outer
         return new + "/" if new else ""
 
     def __exit__(self, *_: object) -> None:
-        self._graph._names_here.scope = self._outer.pop()
+        self._graph._names_here.scope, self._outer = self._outer
 
 
 class Placed(_Block):
@@ -68,8 +69,7 @@ class Placed(_Block):
 
     def __init__(self, graph: Graph, device: Any) -> None:
         """device: a name, a specification, a function of an operation, or None."""
-        super().__init__(graph)
-        self._device = device
+        self._graph, self._device = graph, device
 
     def __enter__(self) -> None:
         entry = self._device
@@ -86,24 +86,26 @@ class _Beside(_Block):
 
     def _enter(self, anchors: list[Operation]) -> None:
         stacks = self._graph._stacks
-        self._outer.append((stacks.colocation, stacks.devices))
+        self._outer = stacks.colocation, stacks.devices, self._outer
         stacks.colocation, stacks.devices = anchors, []
 
     def __exit__(self, *_: object) -> None:
         stacks = self._graph._stacks
-        stacks.colocation, stacks.devices = self._outer.pop()
+        stacks.colocation, stacks.devices, self._outer = self._outer
 
 
 class Colocated(_Beside):
     """See `Graph.colocate_with`."""
 
     def __init__(self, graph: Graph, op: Any, ignore_existing: bool) -> None:
-        super().__init__(graph)
-        self._op, self._ignores = op, ignore_existing
+        self._graph, self._op, self._ignores = graph, op, ignore_existing
 
     def __enter__(self) -> None:
         op, graph = self._op, self._graph
         here = [] if self._ignores else graph._stacks.colocation
+        if op.__class__ is Operation and op.graph is graph:
+            self._enter([*here, op])
+            return
         if op is None:
             if not self._ignores:
                 raise ValueError("colocate_with(None) needs ignore_existing=True")
@@ -121,8 +123,7 @@ class Together(_Beside):
     """See `Graph._together_with`."""
 
     def __init__(self, graph: Graph, ops: Iterable[Operation]) -> None:
-        super().__init__(graph)
-        self._ops = ops
+        self._graph, self._ops = graph, ops
 
     def __enter__(self) -> None:
         self._enter([*self._graph._stacks.colocation, *self._ops])
@@ -132,7 +133,7 @@ class Controlled(_Block):
     """See `Graph.control_dependencies`."""
 
     def __init__(self, graph: Graph, control_inputs: Iterable[Any] | None) -> None:
-        super().__init__(graph)
+        self._graph = graph
         self._controller: Controller | None = None  # of all times that it is entered
         if control_inputs is not None:
             self._controller = Controller(_operations(graph, control_inputs))
@@ -144,12 +145,11 @@ class Controlled(_Block):
             graph._stacks.controllers, graph._control_flow_context = [], None
         else:
             graph._stacks.controllers = [*outer[0], self._controller]
-        self._outer.append(outer)
+        self._outer = *outer, self._outer
 
     def __exit__(self, *_: object) -> None:
         graph = self._graph
-        controllers, context = self._outer.pop()
-        graph._stacks.controllers = controllers
+        graph._stacks.controllers, context, self._outer = self._outer
         if self._controller is None:
             graph._control_flow_context = context
 
@@ -184,14 +184,14 @@ class Lifted(_Block):
         scopes.enter(graph)
         stacks = graph._stacks
         saved = stacks.devices
-        self._outer.append((saved, stacks.controllers, graph._control_flow_context))
+        self._outer = saved, stacks.controllers, graph._control_flow_context, self._outer
         stacks.controllers, graph._control_flow_context = [], None
         stacks.devices = saved or hidden or []
 
     def __exit__(self, *_: object) -> None:
         graph = self._graph
         stacks = graph._stacks
-        stacks.devices, stacks.controllers, graph._control_flow_context = self._outer.pop()
+        stacks.devices, stacks.controllers, graph._control_flow_context, self._outer = self._outer
         scopes.leave(graph)
 
 
@@ -199,28 +199,26 @@ class MadeFor(_Block):
     """See `Graph._original_op`."""
 
     def __init__(self, graph: Graph, op: Operation) -> None:
-        super().__init__(graph)
-        self._op = op
+        self._graph, self._op = graph, op
 
     def __enter__(self) -> None:
-        self._outer.append(self._graph._default_original_op)
+        self._outer = self._graph._default_original_op, self._outer
         self._graph._default_original_op = self._op
 
     def __exit__(self, *_: object) -> None:
-        self._graph._default_original_op = self._outer.pop()
+        self._graph._default_original_op, self._outer = self._outer
 
 
 class Located(_Block):
     """See `Graph._located`."""
 
     def __init__(self, graph: Graph, where: tuple[str, int] | None) -> None:
-        super().__init__(graph)
-        self._where = where
+        self._graph, self._where = graph, where
 
     def __enter__(self) -> None:
         here = self._graph._names_here
-        self._outer.append(here.where)
+        self._outer = here.where, self._outer
         here.where = self._where
 
     def __exit__(self, *_: object) -> None:
-        self._graph._names_here.where = self._outer.pop()
+        self._graph._names_here.where, self._outer = self._outer

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from headrace.base import dtypes
-from headrace.base.traits import CONST
 from headrace.graph import scopes
 from headrace.graph.attrs import coerce
 from headrace.graph.convert import convert, graph_of
 from headrace.graph.graph import Graph, Operation
+from headrace.graph.making import Making
 from headrace.graph.registry import OpSpec
 from headrace.graph.schemas import MISSING, ArgDef
 from headrace.graph.tensor import Tensor
@@ -24,11 +24,13 @@ def apply(spec: OpSpec, inputs: tuple[Any, ...], attrs: dict[str, Any], name: st
     """Add a node and return its outputs as `OpSpec.__call__` promises."""
     op = apply_op(spec, inputs, attrs, name)
     outputs = op.outputs
+    if (spec._making or spec.making).output is not None:
+        return outputs[0]
     definitions = spec.outputs
     if not definitions:
         return op
     if len(definitions) == 1:
-        return list(outputs) if definitions[0].is_list else outputs[0]
+        return list(outputs)
     if any(definition.is_list for definition in definitions):
         return spec.outputs_type._make(_grouped(op, outputs))
     return spec.outputs_type._make(outputs)
@@ -53,53 +55,102 @@ def apply_op(
     spec: OpSpec, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None
 ) -> Operation:
     """Add a node of `spec`.  Raises TypeError, ValueError."""
-    definitions = spec.inputs
-    if len(inputs) != len(definitions):
+    making = spec._making or spec.making
+    if len(inputs) != making.count:
+        definitions = spec.inputs
         raise TypeError(
             f"op {spec.name} takes {len(definitions)} inputs "
             f"({', '.join(d.name for d in definitions)}), not {len(inputs)}"
         )
-    tensors, graph = _single_graph(inputs)
-    if name.__class__ is not str and name is not None:
+    types: dict[str, dtypes.DType] = {}
+    graph = _graph_of_tensors(making, inputs, types)
+    fit = graph is not None
+    tensors = True
+    if graph is None:
+        tensors, graph = _single_graph(inputs)
+    scope = graph.unique_name(spec.name) if name is None else _scope_of(graph, making, spec, name)
+    known = _given(spec, attrs) if attrs else {}
+    here = graph._names_here
+    outer = here.scope
+    if not making.is_const:
+        here.scope = scope
+    try:  # what is made on the way, constants and the nodes that bring values into a loop, is named after this one
+        if fit and (not known or known.keys().isdisjoint(types)):
+            flat = [*inputs]
+            known.update(types)
+        elif tensors:
+            flat = _infer_from_tensors(spec, spec.inputs, inputs, known)
+        else:
+            scopes.enter(graph)
+            try:
+                flat = _convert_inputs(spec, spec.inputs, inputs, known)
+            finally:
+                scopes.leave(graph)
+        if not making.takes_ref:
+            return add_node(graph, spec, scope, flat, known)
+        pairs = zip(spec.inputs, flat, strict=False)
+        states = [tensor.op for definition, tensor in pairs if definition.is_ref]
+        with graph._together_with(states):  # an op that takes a reference runs where the state is
+            return add_node(graph, spec, scope, flat, known)
+    finally:
+        here.scope = outer
+
+
+def _graph_of_tensors(
+    making: Making, inputs: tuple[Any, ...], types: dict[str, dtypes.DType]
+) -> Graph | None:
+    """The graph of inputs that are single tensors of the types that the schema asks for; None if they are not.
+
+    types: what they decide.
+    """
+    kinds = making.inputs
+    if kinds is None:
+        return None
+    graph = function = scopes.function_being_built()
+    for (kind, attr, is_ref), tensor in zip(kinds, inputs, strict=True):
+        if tensor.__class__ is not Tensor:
+            return None
+        if function is None and tensor.op.graph is not graph:
+            if graph is not None:
+                return None
+            graph = tensor.op.graph
+        dtype = tensor._dtype
+        base = dtype._base
+        if is_ref and dtype is base:
+            return None
+        if kind is None:
+            if types.setdefault(attr, base) is not base:
+                return None
+        elif kind is not base:
+            return None
+    return scopes.get_default_graph() if graph is None else graph
+
+
+def _scope_of(graph: Graph, making: Making, spec: OpSpec, name: Any) -> str:
+    """The name of a node that is to be called `name`, or like its op where that is empty."""
+    if name.__class__ is not str:
         name = _text(name)
-    is_const = CONST in spec.traits
-    if is_const:
-        wanted = spec.name if name is None else name
-    else:
+    wanted: str = name
+    if not making.is_const:
         wanted = name or spec.name
         if wanted is name:
             graph.check_scope_name(wanted)
-    scope = wanted[:-1] if wanted.endswith("/") else graph.unique_name(wanted)
+    return wanted[:-1] if wanted.endswith("/") else graph.unique_name(wanted)
+
+
+def _given(spec: OpSpec, attrs: dict[str, Any]) -> dict[str, Any]:
+    """The attrs of a call as a node holds them."""
     known: dict[str, Any] = {}
+    definitions = spec.making.attrs
     for key, value in attrs.items():
-        attr = spec.attrs.get(key)
+        attr = definitions.get(key)
         if attr is None:
             if not key.startswith("_"):
                 raise TypeError(f"op {spec.name} has no attr {key!r}")
             known[key] = value
         elif value is not None or attr.default is MISSING:  # None is the default, if there is one
             known[key] = coerce(attr, value, spec.name)
-    here = graph._names_here
-    outer = here.scope
-    if not is_const:
-        here.scope = scope
-    try:  # what is made on the way, constants and the nodes that bring values into a loop, is named after this one
-        if tensors:
-            flat = _infer_from_tensors(spec, definitions, inputs, known)
-        else:
-            scopes.enter(graph)
-            try:
-                flat = _convert_inputs(spec, definitions, inputs, known)
-            finally:
-                scopes.leave(graph)
-        if not spec.takes_ref:
-            return add_node(graph, spec, scope, flat, known)
-        pairs = zip(definitions, flat, strict=False)
-        states = [tensor.op for definition, tensor in pairs if definition.is_ref]
-        with graph._together_with(states):  # an op that takes a reference runs where the state is
-            return add_node(graph, spec, scope, flat, known)
-    finally:
-        here.scope = outer
+    return known
 
 
 def _text(name: Any) -> str:
@@ -129,21 +180,44 @@ def add_node(
     graph: Graph, spec: OpSpec, name: str, inputs: list[Tensor], known: dict[str, Any], **extra: Any
 ) -> Operation:
     """Complete the attrs with defaults, derive output types, add the node under the final `name`."""
+    making = spec._making or spec.making
     attrs = _completed(spec, known)
-    if spec.single_output:
-        output_types = arg_types(spec.outputs[0], attrs)
+    output_types: list[dtypes.DType]
+    if making.output is not None:
+        kind, attr, is_ref = making.output
+        if kind is None:
+            kind = attrs[attr]
+        output_types = [kind._as_ref if is_ref else kind]
     else:
         output_types = [t for definition in spec.outputs for t in arg_types(definition, attrs)]
-    if "container" in spec.attrs and not attrs["container"] and graph._container:
+    if making.container and not attrs["container"] and graph._container:
         attrs["container"] = graph._container.encode()
     return graph.add_operation(name, spec.name, spec, inputs, attrs, output_types, **extra)
 
 
 def _completed(spec: OpSpec, known: dict[str, Any]) -> dict[str, Any]:
-    definitions, (defaults, lists, needed) = spec.attrs, spec.attr_defaults
-    attrs = defaults.copy()
+    making = spec._making or spec.making
+    attrs = making.defaults | known
+    if making.checks:
+        _check(spec, known)
+    else:
+        for key, ids in making.allowed:
+            if id(attrs[key]) not in ids:
+                _check(spec, known)
+                break
+    if not known.keys() >= making.needed:
+        key = next(key for key, value in attrs.items() if value is MISSING)
+        raise TypeError(f"NodeDef missing attr {key!r} from Op {spec.name}: it has no default")
+    for key in making.lists:
+        if key not in known:
+            attrs[key] = list(attrs[key])
+    return attrs
+
+
+def _check(spec: OpSpec, known: dict[str, Any]) -> None:
+    """Raises TypeError, ValueError: a value that the schema does not allow."""
+    definitions = spec.making.attrs
     for key, value in known.items():
-        attrs[key] = value
         definition = definitions.get(key)
         if definition is None:
             continue
@@ -155,13 +229,6 @@ def _completed(spec: OpSpec, known: dict[str, Any]) -> dict[str, Any]:
             size = len(value) if isinstance(value, list) else value
             if size < definition.minimum:
                 raise _too_few(spec, key, size, definition.minimum, isinstance(value, list))
-    if not known.keys() >= needed:
-        key = next(key for key, value in attrs.items() if value is MISSING)
-        raise TypeError(f"NodeDef missing attr {key!r} from Op {spec.name}: it has no default")
-    for key in lists:
-        if key not in known:
-            attrs[key] = list(attrs[key])
-    return attrs
 
 
 def _not_allowed(spec: OpSpec, attr: str, value: Any, allowed: tuple[Any, ...]) -> Exception:

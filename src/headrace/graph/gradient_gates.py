@@ -6,9 +6,6 @@ Source: TF 1.15 python/ops/control_flow_ops.py, for the names of nodes; compared
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from headrace.graph import registry
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -19,15 +16,13 @@ __all__: list[str] = []
 Grad = Tensor | IndexedSlices
 
 
-@contextmanager
-def _placed_freely(graph: Graph) -> Iterator[None]:
-    with graph.device(None), graph.colocate_with(None, ignore_existing=True):
-        yield
-
-
 def gated(graph: Graph, grads: list[Grad | None]) -> list[Grad | None]:
     """The same gradients, none of which is there before all are."""
-    with _placed_freely(graph), graph.name_scope("tuple"):
+    with (
+        graph.device(None),
+        graph.colocate_with(None, ignore_existing=True),
+        graph.name_scope("tuple"),
+    ):
         ops = {_tensor_of(grad).op for grad in grads if grad is not None}
         gate = _joined(graph, sorted(ops, key=lambda op: op.id))
         return [None if grad is None else _after(graph, gate, grad) for grad in grads]

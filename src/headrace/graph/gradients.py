@@ -523,8 +523,10 @@ def _checked(op: Operation, inputs: Sequence[Tensor], grads: list[Any]) -> list[
                 f"the gradient of {op.name!r} ({op.type}) for input {index} is a "
                 f"{type(grad).__name__}, not a tensor: {grad!r:.80}"
             )
-        if tensor.dtype != dtypes.resource:
+        if tensor._dtype._base is not dtypes.resource:
             _check_class(tensor, grad)
+            if grad._raw == tensor._raw:
+                continue
             try:
                 grad.set_shape(tensor.raw_shape)
             except ValueError:

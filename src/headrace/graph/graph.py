@@ -40,7 +40,8 @@ _FIRST = f"it begins with a letter, a digit or '.', and goes on with {_CHARACTER
 
 def is_node_name(name: str) -> bool:
     """Whether a node of a program may be called so."""
-    return _NAME.match(name) is not None
+    plain = name.isascii() and name.replace("/", "_").isidentifier()  # as most are, and quickly seen
+    return (plain and name[0] not in "_/") or _NAME.match(name) is not None
 
 
 class Graph(GraphScopes, LowLevel):
@@ -88,7 +89,7 @@ class Graph(GraphScopes, LowLevel):
         """
         if self._finalized:
             raise RuntimeError(FINALIZED)
-        if not _NAME.match(name) and not (self.has_runtime_names or op_type.startswith("_")):
+        if not is_node_name(name) and not (self.has_runtime_names or op_type.startswith("_")):
             raise ValueError(f"`{name}` is not a valid node name: {_FIRST}")
         with self._lock:
             if name in self._ops:
@@ -102,7 +103,7 @@ class Graph(GraphScopes, LowLevel):
             op = Operation(self, name, op_type, spec, inputs, controls, attrs, output_types)
             op._where = self._names_here.where or where_built()
             op.id = len(self._order)
-            if self.infer_shapes:
+            if self.infer_shapes and spec is not None and spec.shape_fn is not None:
                 infer_shapes(op)  # device functions may ask for the shapes
             if device is not None:
                 op.device = device
@@ -111,17 +112,29 @@ class Graph(GraphScopes, LowLevel):
             if apply_scopes:
                 if stacks.colocation:
                     self._apply_colocation(op)
-                self._apply_attrs(op)
+                if self._default_original_op is not None:
+                    op._original_op = self._default_original_op
+                if self._attr_scopes or self._kernel_labels or self._gradient_overrides:
+                    self._apply_attrs(op)
+            inside = False  # whether an input comes from a branch or loop
             for tensor in inputs:
                 if tensor is not None:
                     tensor._consumers.append(op)
+                    if tensor.op._control_flow_context is not None:
+                        inside = True
             if stacks.controllers:
                 self._seen_by_controls(op)
             self._ops[name] = op
             self._order.append(op)
             self.version += 1
             if apply_scopes:
-                self._place_in_control_flow(op)
+                context = op._control_flow_context = self._control_flow_context
+                if inside:
+                    from headrace.graph.control_flow import check_inputs
+
+                    check_inputs(op)
+                if context is not None:
+                    context.add_op(op)
             return op
 
     def forget_operations_since(self, count: int) -> None:
@@ -134,18 +147,6 @@ class Graph(GraphScopes, LowLevel):
                         tensor._consumers.remove(op)
             del self._order[count:]
             self.version += 1
-
-    def _place_in_control_flow(self, op: Operation) -> None:
-        """Let the branch or loop that is being built take `op` in.  Raises ValueError."""
-        context = op._control_flow_context = self._control_flow_context
-        for tensor in op.inputs:
-            if tensor is not None and tensor.op._control_flow_context is not None:
-                from headrace.graph.control_flow import check_inputs
-
-                check_inputs(op)
-                break
-        if context is not None:
-            context.add_op(op)
 
     def _get_control_flow_context(self) -> Any:
         return self._control_flow_context
@@ -274,20 +275,20 @@ class Graph(GraphScopes, LowLevel):
             return self._free_name(name, mark_as_used)
 
     def _free_name(self, name: str, mark_as_used: bool) -> str:
-        key = name.lower()
-        count = self._names.get(key, 0)
-        if mark_as_used:
-            self._names[key] = count + 1
-        if count > 0:
-            base = key
-            while key in self._names:
-                key = f"{base}_{count}"
-                count += 1
+        names = self._names
+        base = key = name.lower()
+        count = names.get(key, 0)
+        if not count:
             if mark_as_used:
-                self._names[key] = 1
-                self._names[base] = count
-            name = f"{name}_{count - 1}"
-        return name
+                names[key] = 1
+            return name
+        while key in names:
+            key = f"{base}_{count}"
+            count += 1
+        if mark_as_used:
+            names[key] = 1
+            names[base] = count
+        return f"{name}_{count - 1}"
 
     def name_scope(self, name: str | bytes | None) -> AbstractContextManager[str]:
         """Nest names under `name`; None or '' goes to the root, a trailing '/' re-enters a scope."""
@@ -303,9 +304,9 @@ class Graph(GraphScopes, LowLevel):
     def check_scope_name(self, name: str) -> None:
         """Raises ValueError unless a scope may be called so inside the current one."""
         if not self._names_here.scope:
-            if not _NAME.match(name):
+            if not is_node_name(name):
                 raise ValueError(f"{name!r} is not a valid root scope name: {_FIRST}")
-        elif not _SCOPE_NAME.match(name):
+        elif not (name.isascii() and name.isidentifier()) and not _SCOPE_NAME.match(name):
             raise ValueError(f"{name!r} is not a valid scope name: it consists of {_CHARACTERS}")
 
     def get_name_scope(self) -> str:

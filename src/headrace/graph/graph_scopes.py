@@ -122,12 +122,18 @@ class GraphScopes:
         op.device = device
 
     def _apply_colocation(self, op: Operation) -> None:
-        groups: set[bytes] = set(op.attrs.get("_class", ()))
+        anchors, had = self._stacks.colocation, op.attrs.get("_class")
         device = ""
-        for anchor in self._stacks.colocation:
-            groups.update(anchor.colocation_groups())
-            device = anchor.device or device
-        op.attrs["_class"] = sorted(groups) if len(groups) > 1 else [*groups]
+        if len(anchors) == 1 and not had:
+            groups = anchors[0].colocation_groups()
+            device = anchors[0].device
+        else:
+            found: set[bytes] = set(had or ())
+            for anchor in anchors:
+                found.update(anchor.colocation_groups())
+                device = anchor.device or device
+            groups = [*found]
+        op.attrs["_class"] = sorted(groups) if len(groups) > 1 else groups
         if device:
             op.device = device  # the innermost anchor's, whatever device scopes say
 
@@ -138,10 +144,6 @@ class GraphScopes:
 
     def _apply_attrs(self, op: Operation) -> None:
         """Attrs from `_attr_scope`, where the node does not have them.  Raises TypeError."""
-        if self._default_original_op is not None:
-            op._original_op = self._default_original_op
-        if not (self._attr_scopes or self._kernel_labels or self._gradient_overrides):
-            return
         for key, value in self._attr_scopes.items():
             if key in op.attrs:
                 continue

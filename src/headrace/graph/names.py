@@ -37,9 +37,8 @@ class name_scope:
             raise ValueError("name_scope needs a name or a default_name when values are given")
         self._name = default_name if name is None else name
         self._values = values
-        self._outer: list[
-            tuple[Any, str]
-        ] = []  # of each time it was entered: graph, its scope before
+        # Where it is entered: the graph, its scope before, the same of the time before that.
+        self._outer: Any = None
 
     @property
     def name(self) -> str | None:
@@ -47,16 +46,17 @@ class name_scope:
         return self._name
 
     def __enter__(self) -> str:
-        graph = graph_of(self._values or ())
+        values = self._values
+        graph = graph_of(values) if values else scopes.get_default_graph()
         here = graph._names_here
         outer, scope = here.scope, graph._scope_of(self._name)
         scopes.enter(graph)
         here.scope = scope
-        self._outer.append((graph, outer))
+        self._outer = graph, outer, self._outer
         return f"{scope}/" if scope else ""
 
     def __exit__(self, *exc: Any) -> None:
-        graph, outer = self._outer.pop()
+        graph, outer, self._outer = self._outer
         graph._names_here.scope = outer
         scopes.leave(graph)
 
@@ -101,8 +101,8 @@ def init_scope() -> Any:
 
 
 class _InitScope(ContextDecorator):
-    def __init__(self) -> None:
-        self._entered: list[Any] = []
+    _entered: Any = None
+    """(The scope of the graph that it was entered in, the same of the time before that); None where it is not."""
 
     def _recreate_cm(self) -> _InitScope:
         return _InitScope()
@@ -110,10 +110,11 @@ class _InitScope(ContextDecorator):
     def __enter__(self) -> None:
         lifted = scopes.get_default_graph().init_scope()
         lifted.__enter__()
-        self._entered.append(lifted)
+        self._entered = lifted, self._entered
 
     def __exit__(self, *exc: Any) -> Any:
-        return self._entered.pop().__exit__(*exc)
+        lifted, self._entered = self._entered
+        return lifted.__exit__(*exc)
 
 
 def add_to_collection(name: Any, value: Any) -> None:

@@ -109,7 +109,10 @@ class Operation:
         self.id = -1
         self._where: tuple[str, int] | None = None
         self._control_flow_context: Any = None  # the cond branch or loop it was made in
-        self.outputs = [Tensor(self, index, dtype) for index, dtype in enumerate(output_types)]
+        if len(output_types) == 1:
+            self.outputs = [Tensor(self, 0, output_types[0])]
+        else:
+            self.outputs = [Tensor(self, index, dtype) for index, dtype in enumerate(output_types)]
 
     @property
     def built_at(self) -> str | None:
@@ -215,8 +218,11 @@ class Operation:
     def colocation_groups(self) -> list[bytes]:
         """The ``loc:@node`` groups this node belongs to; its own when nothing else was said."""
         groups = self.attrs.get("_class")
-        found = groups and [group for group in groups if group.startswith(b"loc:@")]
-        return found or [b"loc:@" + self.name.encode()]
+        if groups:
+            found = [group for group in groups if group.startswith(b"loc:@")]
+            if found:
+                return found
+        return [b"loc:@" + self.name.encode()]
 
     @property
     def node_def(self) -> Any:
@@ -335,7 +341,7 @@ class Operation:
 
 
 def infer_shapes(op: Operation) -> None:
-    """Set the static shapes of `op`'s outputs.  Raises ValueError naming the node."""
+    """Set the static shapes of `op`'s outputs, if its op says them.  Raises ValueError naming the node."""
     spec = op.spec
     if spec is None or spec.shape_fn is None:
         return
@@ -349,10 +355,11 @@ def infer_shapes(op: Operation) -> None:
         raise ValueError(
             f"{error} (for {op.name!r} (op: {op.type!r}) with input shapes: {sizes}; the inputs are {names})"
         ) from None
-    if not op.outputs:
+    outputs = op.outputs
+    if not outputs:
         return  # it was asked for its checks
     if isinstance(found, list):
-        for tensor, shape in zip(op.outputs, found, strict=True):
+        for tensor, shape in zip(outputs, found, strict=True):
             tensor._raw = shape
     else:
-        op.outputs[0]._raw = found
+        outputs[0]._raw = found

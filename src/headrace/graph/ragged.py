@@ -11,11 +11,13 @@ import copy
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
+
+from headrace.graph.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 Call = Callable[..., Any]
@@ -133,6 +135,15 @@ class RaggedTensorValue(Ragged):
         return f"<tf.RaggedTensorValue {self.to_list()}>"
 
 
+_PLAIN: Final = frozenset({Tensor, np.ndarray, int, float, bool, str, bytes, type(None)})
+"""Classes of most arguments, of which nothing is ragged."""
+
+
+def any_ragged(values: Iterable[Any]) -> bool:
+    """Whether one of some arguments is ragged, or a list that has something ragged in it."""
+    return not _PLAIN.issuperset(map(type, values)) and any(map(is_ragged, values))
+
+
 def is_ragged(value: Any) -> bool:
     """Whether it is ragged, or a list that has something ragged in it."""
     if value.__class__ is list or value.__class__ is tuple:
@@ -185,7 +196,7 @@ def _or(function: F, otherwise: Callable[[inspect.BoundArguments], Any]) -> F:
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if any(map(is_ragged, args)) or (kwargs and any(map(is_ragged, kwargs.values()))):
+        if any_ragged(args) or (kwargs and any_ragged(kwargs.values())):
             return otherwise(inspect.signature(function).bind(*args, **kwargs))
         return function(*args, **kwargs)
 

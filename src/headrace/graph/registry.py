@@ -33,8 +33,10 @@ from headrace.base.traits import (
     Trait,
     Traits,
 )
-from headrace.graph.ragged import ELEMENTWISE, ONE, TAKING_RAGGED, TWO, is_ragged
+from headrace.graph.making import Making
+from headrace.graph.ragged import ELEMENTWISE, ONE, TAKING_RAGGED, TWO, any_ragged
 from headrace.graph.schemas import MISSING, ArgDef, AttrDef, parse_args, parse_attrs
+from headrace.graph.tensor import Tensor
 
 if TYPE_CHECKING:
     from _collections_abc import dict_items, dict_keys, dict_values
@@ -114,6 +116,16 @@ class OpSpec:
         self.finish_fn: Callable[[Any], Any] | None = None
         self.expand_fn: Callable[..., Any] | None = None
         self.ahead_fn: Callable[..., Any] | None = None
+        self._making: Making | None = None
+        self._takes_others = self._ragged is not None or OF_SPARSE in self.traits
+
+    @property
+    def making(self) -> Making:
+        """What adding a node has to know, found when the first one is added."""
+        found = self._making
+        if found is None:
+            found = self._making = Making(self)
+        return found
 
     @cached_property
     def inputs(self) -> tuple[ArgDef, ...]:
@@ -144,17 +156,6 @@ class OpSpec:
             if definition.is_list:
                 break
         return found
-
-    @cached_property
-    def attr_defaults(self) -> tuple[dict[str, Any], tuple[str, ...], frozenset[str]]:
-        """What a node has for each attr, in order, that it does not say; which are lists; which it has to say.
-
-        The last have `MISSING`.
-        """
-        defaults = {name: definition.default for name, definition in self.attrs.items()}
-        lists = tuple([name for name, value in defaults.items() if isinstance(value, list)])
-        needed = frozenset([name for name, value in defaults.items() if value is MISSING])
-        return defaults, lists, needed
 
     @cached_property
     def takes_ref(self) -> bool:
@@ -204,6 +205,7 @@ class OpSpec:
         """Called with ragged tensors, the op is made of others by that function, as of `graph.ragged.of_ragged_by`."""
         TAKING_RAGGED.add(function)
         self._ragged = (module, function)
+        self._takes_others = True
 
     def into(self, function: F) -> F:
         """Decorator: an elementwise kernel's work where attrs are at their defaults, or what an assignment makes of
@@ -269,22 +271,32 @@ class OpSpec:
         Returns the output tensor, a list of them when the schema says so, a named tuple when it has several outputs,
         or the Operation when it has none.  Raises TypeError or ValueError on a bad input or attr.
         """
-        if len(inputs) != len(self.inputs):
+        if len(inputs) != (self._making or self.making).count:
             inputs, name = self._arranged(inputs, name, attrs)
-        if self._ragged is not None and any(map(is_ragged, inputs)):
+        if self._takes_others:
+            found = self._of_others(inputs, attrs, name)
+            if found is not NotImplemented:
+                return found
+        return _apply()(self, inputs, attrs, name)
+
+    def _of_others(
+        self, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None
+    ) -> Any:
+        """What is made of ragged and sparse tensors; NotImplemented if there are none among the inputs."""
+        if self._ragged is not None and any_ragged(inputs):
             if isinstance(self._ragged, tuple):
                 named = {arg.name: each for arg, each in zip(self.inputs, inputs, strict=True)}
                 module, function = self._ragged
                 return getattr(import_module(module), function)(self, named)
             return ELEMENTWISE[self._ragged](self, inputs, {"name": name, **attrs})
-        if OF_SPARSE in self.traits:
+        if OF_SPARSE in self.traits and inputs[0].__class__ is not Tensor:
             from headrace.graph.sparse import SparseTensor, of_values
 
             if isinstance(inputs[0], SparseTensor):
                 if attrs:
                     raise TypeError(f"op {self.name} has no attr {min(attrs)!r}")
                 return of_values(self, inputs[0], name, self.name)
-        return _apply()(self, inputs, attrs, name)
+        return NotImplemented
 
     def _arranged(
         self, inputs: tuple[Any, ...], name: str | None, attrs: dict[str, Any]

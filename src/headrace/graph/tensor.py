@@ -96,11 +96,11 @@ class Tensor:
     @property
     def shape(self) -> TensorShape:
         """What is known before anything runs; sizes may be unknown, and so may the rank."""
-        return TensorShape(self._raw)
+        return TensorShape._of(self._raw)
 
     def get_shape(self) -> TensorShape:
         """Same as `shape`."""
-        return TensorShape(self._raw)
+        return TensorShape._of(self._raw)
 
     def set_shape(self, shape: Any) -> None:
         """Add what you know about the shape.  Raises ValueError if it contradicts what is known."""

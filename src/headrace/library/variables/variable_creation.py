@@ -56,11 +56,11 @@ class Created(type):
     """The class of Variable: calling it asks the creators and picks the kind; calling a subclass does neither."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(base, Created) for base in cls.__bases__):
+        names = _names(cls)
+        if names is None:
             return super().__call__(*args, **kwargs)
         graph = scopes.get_default_graph()
         stack = _creators(graph).stack
-        names = _names(cls)
         if not stack and len(args) <= len(names) and kwargs.keys().isdisjoint(names[: len(args)]):
             return _plain(cls, **dict(zip(names, args, strict=False)), **kwargs)
         arguments = _signature(cls).bind(None, *args, **kwargs)
@@ -82,8 +82,10 @@ def _signature(cls: type) -> inspect.Signature:
 
 
 @cache
-def _names(cls: type) -> tuple[str, ...]:
-    """Of the arguments, in the order in which they may be given without."""
+def _names(cls: type) -> tuple[str, ...] | None:
+    """Of the arguments, in the order in which they may be given without; None of a class that extends another."""
+    if any(isinstance(base, Created) for base in cls.__bases__):
+        return None
     return tuple(_signature(cls).parameters)[1:]
 
 

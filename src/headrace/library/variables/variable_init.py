@@ -43,6 +43,8 @@ def guarded(value: Tensor, scope: str) -> Tensor:
 
     scope: the new variable's name with a trailing '/'; copies of nodes get it as a suffix.
     """
+    if not value.op.inputs and VARIABLE not in value.op.traits:
+        return value
     order = _ancestors(value.op)
     if order is None or not any(VARIABLE in op.traits for op in order):
         return value

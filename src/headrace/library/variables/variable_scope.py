@@ -257,10 +257,12 @@ class _Current(threading.local):
 
     def close_inside(self, name: str) -> None:
         """What is opened inside `name` next counts from zero again."""
-        prefix = name + "/" if name else ""
-        for key in self.counts:
-            if not name or key.startswith(prefix):
-                self.counts[key] = 0
+        if not name:
+            self.counts.clear()
+            return
+        prefix = name + "/"
+        for key in [key for key in self.counts if key.startswith(prefix)]:
+            del self.counts[key]
 
     def unique(self, prefix: str) -> str:
         """`prefix`, with ``_1``, ``_2``, … if a scope of that name is open or was opened here."""
@@ -278,7 +280,8 @@ _SCOPE_KEY = ("__varscope",)
 
 
 def _kept(key: Any, make: Callable[[], Any]) -> Any:
-    kept = scopes.get_default_graph().get_collection_ref(key)
+    graph = scopes.get_default_graph()
+    kept = graph._collections.get(key) or graph.get_collection_ref(key)
     if not kept:
         kept.append(make())
     return kept[0]
@@ -458,15 +461,16 @@ class variable_scope:
         self._origin: str | None = None  # the name scope that was opened with it first
         self._reuse = reuse or None
         self._auxiliary = auxiliary_name_scope
-        self._given = {
-            "initializer": initializer,
-            "regularizer": regularizer,
-            "caching_device": caching_device,
-            "partitioner": partitioner,
-            "dtype": None if dtype is None else dtypes.as_dtype(dtype),
-            "use_resource": use_resource,
-            "constraint": constraint,
-        }
+        given = (
+            ("_initializer", initializer),
+            ("_regularizer", regularizer),
+            ("_caching_device", caching_device),
+            ("_partitioner", partitioner),
+            ("_dtype", None if dtype is None else dtypes.as_dtype(dtype)),
+            ("_use_resource", use_resource),
+            ("_constraint", constraint),
+        )
+        self._given = [pair for pair in given if pair[1] is not None]
         self._custom_getter = custom_getter
         self._entered: list[tuple[Graph, list[AbstractContextManager[str]], _Opened]] = []
 
@@ -533,13 +537,21 @@ class variable_scope:
         return _Opened(scope, isinstance(target, VariableScope))
 
     def _derived(self, base: VariableScope, name: str, reuse: Reuse, origin: str) -> VariableScope:
-        # A constraint is that of the scope that it was given to, and of none inside.
-        defaults = {
-            key: getattr(base, key) if value is None and key != "constraint" else value
-            for key, value in self._given.items()
-        }
-        getter = _chained(self._custom_getter, base.custom_getter)
-        return VariableScope(reuse, name, custom_getter=getter, name_scope=origin, **defaults)
+        made = VariableScope(
+            reuse,
+            name,
+            base.initializer,
+            base.regularizer,
+            base.caching_device,
+            base.partitioner,
+            _chained(self._custom_getter, base.custom_getter),
+            origin,
+            base.dtype,
+            base.use_resource,
+        )
+        for what, value in self._given:
+            setattr(made, what, value)
+        return made
 
 
 def _chained(inner: Any, outer: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
-from headrace.graph.ragged import CHECK, ELEMENTWISE, LIST, ONE, TWO, Call, Ragged, is_ragged
+from headrace.graph.ragged import CHECK, ELEMENTWISE, LIST, ONE, TWO, Call, Ragged, any_ragged
 
 __all__: list[str] = []
 
@@ -26,7 +26,7 @@ def as_ragged(value: Any) -> Any:
 
 
 def _unary(call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    if not isinstance(args[0], Ragged) or any(map(is_ragged, args[1:])):
+    if not isinstance(args[0], Ragged) or any_ragged(args[1:]):
         raise errors.unimplemented(
             "only the first argument may be a ragged tensor here; make the others dense by to_tensor()"
         )
