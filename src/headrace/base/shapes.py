@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NoReturn, SupportsIndex, TypeAlias, overload
+from typing import Any, NoReturn, SupportsIndex, TypeAlias, overload
 
 Shape: TypeAlias = tuple[int | None, ...] | None
 """A raw shape: (2, None, 3), or None for unknown rank."""

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 def coerce(definition: AttrDef, value: Any, op_name: str) -> Any:
     """`value` as a node holds it.  Raises TypeError naming op and attr."""
     kind = definition.kind
+    if kind == "type" and value.__class__ is dtypes.DType:
+        return value._base
     if value.__class__ is _HELD.get(kind):
-        return value._base if kind == "type" else value
+        return value
     if kind.startswith("list("):
         if not isinstance(value, (list, tuple)):
             raise TypeError(
@@ -65,8 +67,7 @@ def _coerce(kind: str, value: Any, definition: AttrDef, op_name: str) -> Any:
 
 
 _KINDS = {"type": "DataType"}
-_HELD = {
-    "type": dtypes.DType,
+_HELD: dict[str, type] = {
     "bool": bool,
     "int": int,
     "string": bytes,

@@ -40,7 +40,9 @@ _FIRST = f"it begins with a letter, a digit or '.', and goes on with {_CHARACTER
 
 def is_node_name(name: str) -> bool:
     """Whether a node of a program may be called so."""
-    plain = name.isascii() and name.replace("/", "_").isidentifier()  # as most are, and quickly seen
+    plain = (
+        name.isascii() and name.replace("/", "_").isidentifier()
+    )  # as most are, and quickly seen
     return (plain and name[0] not in "_/") or _NAME.match(name) is not None
 
 

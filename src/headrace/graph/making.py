@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.base import dtypes
 from headrace.base.traits import CONST
-from headrace.graph.schemas import MISSING
+from headrace.graph.schemas import MISSING, ArgDef
 
 if TYPE_CHECKING:
     from headrace.graph.registry import OpSpec
 
 __all__: list[str] = []
 
-Kind = tuple["dtypes.DType | None", "str | None", bool]
-"""Of one tensor: its dtype, or the attr that says it, and whether it is a reference."""
+Kind = tuple["dtypes.DType | None", str, bool]
+"""Of one tensor: its dtype; or None, and the attr that says it; and whether it is a reference."""
 
 
 class Making:
     """Of an op.
 
-    attrs: their definitions, by name.  count: of inputs, lists being one.  inputs: of each; None where one is a list.  output: where it is the only one,
-    and no list.  defaults: what a node has for each attr, in order, that it does not say, `MISSING` where it has to,
-    which `needed` names; `lists` are those of which every node has its own.  allowed: attrs that are one dtype, with
-    the identities of those that it may be.  checks: whether more is asked of values.
+    attrs: their definitions, by name.  count: of inputs, lists being one.  inputs: of each; None where one is a list.
+    output: where it is the only one, and no list.  defaults: what a node has for each attr, in order, that it does not
+    say, `MISSING` where it has to, which `needed` names; `lists` are those of which every node has its own.  allowed:
+    attrs that are one dtype, with the identities of those that it may be.  checks: whether more is asked of values.
     """
 
     __slots__ = (
@@ -50,20 +50,22 @@ class Making:
         self.attrs = attrs
         self.inputs: tuple[Kind, ...] | None = None
         if not any(each.is_list for each in inputs):
-            self.inputs = tuple([(each.type, each.type_attr, each.is_ref) for each in inputs])
+            self.inputs = tuple(map(_kind, inputs))
         self.takes_ref = any(each.is_ref for each in inputs)
         self.output: Kind | None = None
         if len(outputs) == 1 and not outputs[0].is_list:
-            self.output = outputs[0].type, outputs[0].type_attr, outputs[0].is_ref
+            self.output = _kind(outputs[0])
         self.defaults: dict[str, Any] = {name: each.default for name, each in attrs.items()}
         self.lists = [name for name, value in self.defaults.items() if isinstance(value, list)]
         self.needed = frozenset([name for name, each in self.defaults.items() if each is MISSING])
         limited = [each for each in attrs.values() if each.allowed is not None]
-        self.allowed = [
-            (each.name, each.allowed_ids) for each in limited if each.kind == "type"
-        ]
+        self.allowed = [(each.name, each.allowed_ids) for each in limited if each.kind == "type"]
         self.checks = len(limited) > len(self.allowed) or any(
             each.minimum is not None for each in attrs.values()
         )
         self.container = "container" in attrs
         self.is_const = CONST in spec.traits
+
+
+def _kind(argument: ArgDef) -> Kind:
+    return argument.type, argument.type_attr or "", argument.is_ref

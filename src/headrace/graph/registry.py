@@ -279,9 +279,7 @@ class OpSpec:
                 return found
         return _apply()(self, inputs, attrs, name)
 
-    def _of_others(
-        self, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None
-    ) -> Any:
+    def _of_others(self, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
         """What is made of ragged and sparse tensors; NotImplemented if there are none among the inputs."""
         if self._ragged is not None and any_ragged(inputs):
             if isinstance(self._ragged, tuple):

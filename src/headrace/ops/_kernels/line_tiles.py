@@ -18,13 +18,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from headrace.ops._kernels.flat import FEWEST, GIVEN, LINES, PRODUCTS, SMALL, SUMS, Flat, view
-from headrace.ops._kernels.scratch import scratch
+from headrace.ops._kernels.scratch import made_of, scratch
 from headrace.ops._kernels.windows import Array, Geometry
 from headrace.ops._kernels.winograd import AT_ONCE, POINTS, minimal_filtering
 from headrace.run.exec.blas import multiplies_as_they_lie
@@ -48,6 +48,10 @@ _MOST: Final = 1 << 18  # elements of a place of the filters, which should stay 
 _LEAST: Final = 1 << 22  # multiplications that are worth the calls
 
 
+Cut = tuple[int, int, int]
+"""What is multiplied at a time: (where it begins, how many products, rows or pixels of each)."""
+
+
 class LineTiles(Flat):
     """A Layout, see `ops._kernels.layouts`; the module header says how."""
 
@@ -61,6 +65,7 @@ class LineTiles(Flat):
         self.elements = self._places * self._tiles * self.line * (channels + made)
         self._in_picture = self._tiles * self.line // self._step  # rows, from each start
         self._together = self._lines_of_a_product(self._tiles)
+        self._cuts: dict[int, tuple[Cut, ...]] = {}
         self.alone = self._together * self.line // self._step >= FEWEST
 
     @staticmethod
@@ -120,12 +125,13 @@ class LineTiles(Flat):
         self._convolve(self._of_inputs(x), matrix, into)
 
     def _convolve(self, given: _Room, matrix: Array, into: Array) -> None:
-        width, c, m = self._width, self._channels, self._made
+        width, n = self._width, len(into)
         _, _, of_outputs = _matrices(self._each, self._height, into.dtype)
-        made = self._room(SUMS, len(into), m, into.dtype)
-        filters = matrix.reshape(self._places, 1, 1, width * c, m)
-        for some in self._products(len(into)):
-            np.matmul(given.rows(some, width), filters, out=made.rows(some, 1))
+        made = self._room(SUMS, n, self._made, into.dtype)
+        filters = matrix.reshape(self._places, 1, 1, width * self._channels, self._made)
+        cuts = self._products(n)
+        for windows, out in zip(given.rows(cuts, width), made.rows(cuts, 1), strict=True):
+            np.matmul(windows, filters, out=out)
         _to_lines(made.tiles(0, into.shape[2]), of_outputs, into)
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
@@ -135,18 +141,15 @@ class LineTiles(Flat):
     def _multiply(self, x: Array, given_back: _Room, before: int, out: Array) -> None:
         """before: where the pixels of the outputs' gradient begin in their lines."""
         given = self._of_inputs(x)
-        pixels = len(x) * self._tiles * self.line
         into = out.reshape(self._places, self._width, self._channels, self._made)
-        cuts = list(_shares(pixels, self._summed()))
+        cuts = _shares(len(x) * self._tiles * self.line, self._summed())
         count = sum(stack for _, stack, _ in cuts)
         sums = scratch(PRODUCTS, (count, *into.shape), x.dtype) if count > 1 else into[None]
         at = 0
-        for first, stack, some in cuts:
-            np.matmul(
-                given.pixels(first, stack, some, self._width).swapaxes(3, 4),
-                given_back.pixels(first + before, stack, some, 1),
-                out=sums[at : at + stack].swapaxes(0, 1),
-            )
+        windows, met = given.pixels(cuts, 0, self._width), given_back.pixels(cuts, before, 1)
+        for (_, stack, _), some, others in zip(cuts, windows, met, strict=True):
+            products = sums[at : at + stack].swapaxes(0, 1)
+            np.matmul(some.swapaxes(3, 4), others, out=products)
             at += stack
         if count > 1:
             np.add.reduce(sums, axis=0, out=into)
@@ -156,40 +159,50 @@ class LineTiles(Flat):
         few = SMALL // (self._channels * self._made)
         return min(few, _SUMMED) if few >= FEWEST else SMALL
 
-    def _products(self, n: int) -> Iterator[tuple[int, int, int]]:
-        """What is multiplied at a time: (the first row, how many products, rows of each)."""
+    def _products(self, n: int) -> tuple[Cut, ...]:
+        """What is multiplied at a time, of n pictures."""
+        found = self._cuts.get(n)
+        if found is None:
+            found = self._cuts[n] = self._cut(n)
+        return found
+
+    def _cut(self, n: int) -> tuple[Cut, ...]:
         each = self._in_picture
         if self.alone:
             rows = self._together * self.line // self._step
-            yield 0, n * each // rows, rows
-            return
+            return ((0, n * each // rows, rows),)
         most = SMALL // max(each * self._width * self._channels * self._made, 1)
-        for first, stack, pictures in _shares(n, most):
-            yield first * each, stack, pictures * each
+        return tuple(
+            [(first * each, stack, some * each) for first, stack, some in _shares(n, most)]
+        )
 
     def _of_inputs(self, x: Array) -> _Room:
         """What the lines of x give at each place."""
         (above, _), (before, _) = self._where.pads
         room = self._room(LINES, len(x), self._channels, x.dtype)
-        room.clear(before, x.shape[2])
         of_inputs = _matrices(self._each, self._height, x.dtype)[1]
-        _of_tiles(x, of_inputs, self._each, -above, room.tiles(before, x.shape[2]))
+        room.take(x, of_inputs, self._each, -above, before)
         return room
 
     def _of_outputs(self, dy: Array) -> _Room:
         """What the lines of the outputs' gradient give at each place."""
         room = self._room(GIVEN, len(dy), self._made, dy.dtype)
-        room.clear(0, dy.shape[2])
-        of_outputs = _matrices(self._each, self._height, dy.dtype)[2]
-        _of_tiles(dy, of_outputs.T, self._each, 0, room.tiles(0, dy.shape[2]))
+        room.take(dy, _turned(self._each, self._height, dy.dtype), self._each, 0, 0)
         return room
 
     def _room(self, slot: int, n: int, k: int, dtype: np.dtype[Any], times: int = 1) -> _Room:
         """times: how many times as many places."""
-        places = times * self._places
-        pixels = places * n * self._tiles * self.line + self._width - 1
-        buffer = scratch(slot, (pixels, k), dtype)
-        return _Room(buffer, (places, n, self._tiles, self.line), self._step, self.starts)
+        shape = (times * self._places, n, self._tiles, self.line)
+        key = shape, k, dtype, self._width, self._step, self.starts
+        elements = (math.prod(shape) + self._width - 1) * k
+
+        def make(array: Array) -> _Room:
+            return _Room(array.reshape(-1, k), shape, self._step, self.starts)
+
+        room, as_left = made_of(slot, key, elements, dtype, make)
+        if not as_left:
+            room.cleared = None
+        return room
 
 
 class BothGradients:
@@ -210,7 +223,7 @@ class BothGradients:
         (above, _), (before, _) = back._where.pads
         return (
             not multiplies_as_they_lie()
-            and _cuts(forward) == _cuts(back)
+            and _tiling(forward) == _tiling(back)
             and forward._made == back._channels
             and above + forward._each <= forward._places
             and before < back._width
@@ -235,16 +248,15 @@ class BothGradients:
         """dx, as `back.convolve` makes it of dy and matrix; then(); and out, as `forward.multiply` does."""
         forward, back, n = self._forward, self._back, len(dy)
         room = back._room(GIVEN, n, back._channels, dy.dtype, times=2)
-        room.clear(self._before, dy.shape[2])
         both = _matrix_of_both(forward._each, forward._height, self._above, dy.dtype)
-        _of_tiles(dy, both, back._each, -self._above, room.tiles(self._before, dy.shape[2]))
+        room.take(dy, both, back._each, -self._above, self._before)
         of_inputs, of_outputs = room.halves()
         back._convolve(of_inputs, matrix, dx)
         then()
         forward._multiply(x, of_outputs, self._before, out)
 
 
-def _cuts(tiles: LineTiles) -> tuple[int, ...]:
+def _tiling(tiles: LineTiles) -> tuple[int, ...]:
     return (
         tiles._each,
         tiles._places,
@@ -257,95 +269,150 @@ def _cuts(tiles: LineTiles) -> tuple[int, ...]:
 
 
 class _Room:
-    """Pixels of k channels [places, n, tiles, line, k], and some more at the end, in scratch memory."""
+    """Pixels of k channels [places, n, tiles, line, k], and some more at the end, in scratch memory.
+
+    Views of it are made once: one takes as long as a small product.  cleared: how the ends of the lines were cleared
+    that are still as they were then.
+    """
 
     def __init__(
         self, buffer: Array, shape: tuple[int, int, int, int], step: int, starts: int
     ) -> None:
         self._buffer, self._shape, self._step, self.starts = buffer, shape, step, starts
         self._k = buffer.shape[1]
+        self._views: dict[Any, Any] = {}
+        self.cleared: tuple[int, int] | None = None
 
     def halves(self) -> list[_Room]:
         """Of as many places each."""
-        places, n, tiles, line = self._shape
-        shape = places // 2, n, tiles, line
-        begins = 0, math.prod(shape)
-        return [_Room(self._buffer[at:], shape, self._step, self.starts) for at in begins]
+        found: list[_Room] | None = self._views.get("halves")
+        if found is None:
+            places, n, tiles, line = self._shape
+            shape = places // 2, n, tiles, line
+            begins = 0, math.prod(shape)
+            found = [_Room(self._buffer[at:], shape, self._step, self.starts) for at in begins]
+            self._views["halves"] = found
+        return found
 
-    def clear(self, before: int, pixels: int) -> None:
+    def take(self, x: Array, matrix: Array, each: int, first: int, before: int) -> None:
+        """Have matrix [places, taken] times the lines that each tile meets from pixel `before` on; 0 around them.
+
+        x [n, lines, pixels, k]; a tile begins `each` lines after the one before it, the first one at line `first`; what
+        is beyond the first and the last line is 0.
+        """
+        x = np.ascontiguousarray(x)
+        high, pixels = x.shape[1:3]
+        if self.cleared != (before, pixels):
+            self._clear(before, pixels)
+        key = high, pixels, each, first, before, id(matrix)
+        taking = self._views.get(key)
+        if taking is None:
+            into = self.tiles(before, pixels)
+            taking = self._views[key] = _Taking(x.shape, matrix, each, first, into)
+        taking(x)
+
+    def _clear(self, before: int, pixels: int) -> None:
         """Zeros at the ends of the lines."""
         count = math.prod(self._shape)
         lines = self._buffer[:count].reshape(-1, self._shape[3], self._k)
         lines[:, :before] = 0
         lines[:, before + pixels :] = 0
         self._buffer[count:] = 0
+        self.cleared = before, pixels
 
     def tiles(self, before: int, pixels: int) -> Array:
         """[n, tiles, places, pixels · k]: what lies in the lines from pixel `before` on."""
-        places, n, tiles, line = self._shape
-        along = line * self._k
-        steps = (tiles * along, along, n * tiles * along, 1)
-        return view(self._buffer, before * self._k, (n, tiles, places, pixels * self._k), steps)
+        found: Array | None = self._views.get((before, pixels))
+        if found is None:
+            places, n, tiles, line = self._shape
+            along = line * self._k
+            steps = (tiles * along, along, n * tiles * along, 1)
+            shape = (n, tiles, places, pixels * self._k)
+            found = self._views[before, pixels] = view(self._buffer, before * self._k, shape, steps)
+        return found
 
-    def pixels(self, first: int, stack: int, count: int, width: int) -> Array:
-        """[places, stack, width, pixels, k]: from pixel `first` of a place on, and up to `width` - 1 further on."""
-        places, n, tiles, line = self._shape
-        k = self._k
-        shape = (places, stack, width, count, k)
-        steps = (n * tiles * line * k, count * k, k, k, 1)
-        return view(self._buffer, first * k, shape, steps)
+    def pixels(self, cuts: Sequence[Cut], before: int, width: int) -> list[Array]:
+        """For each cut [places, stack, width, pixels, k]: `before` after its first pixel and up to `width` - 1 on."""
+        key = "pixels", cuts, before, width
+        found: list[Array] | None = self._views.get(key)
+        if found is None:
+            places, n, tiles, line = self._shape
+            k = self._k
+            found = self._views[key] = [
+                view(
+                    self._buffer,
+                    (first + before) * k,
+                    (places, stack, width, count, k),
+                    (n * tiles * line * k, count * k, k, k, 1),
+                )
+                for first, stack, count in cuts
+            ]
+        return found
 
-    def rows(self, cut: tuple[int, int, int], width: int) -> Array:
-        """[places, stack, starts, rows, width · k]: `width` pixels from each start, and every step from there.
+    def rows(self, cuts: Sequence[Cut], width: int) -> list[Array]:
+        """For each cut [places, stack, starts, rows, width · k]: `width` pixels from each start on, every step."""
+        key = "rows", cuts, width
+        found: list[Array] | None = self._views.get(key)
+        if found is None:
+            places, n, tiles, line = self._shape
+            k, step = self._k, self._step * self._k
+            found = self._views[key] = [
+                view(
+                    self._buffer,
+                    first * step,
+                    (places, stack, self.starts, rows, width * k),
+                    (n * tiles * line * k, rows * step, k, step, 1),
+                )
+                for first, stack, rows in cuts
+            ]
+        return found
 
-        cut: the first row of a place, how many times as many rows.
-        """
-        first, stack, rows = cut
-        places, n, tiles, line = self._shape
-        k, step = self._k, self._step * self._k
-        shape = (places, stack, self.starts, rows, width * k)
-        return view(
-            self._buffer, first * step, shape, (n * tiles * line * k, rows * step, k, step, 1)
-        )
+
+class _Taking:
+    """into [n, tiles, places, pixels · k] of pictures of one shape; see `_Room.take`."""
+
+    def __init__(
+        self, shape: tuple[int, ...], matrix: Array, each: int, first: int, into: Array
+    ) -> None:
+        n, high, pixels, k = shape
+        taken, tiles, along = matrix.shape[1], into.shape[1], pixels * k
+        start = min(max(-(first // each), 0), tiles)
+        end = max(min((high - taken - first) // each + 1, tiles), start)
+        self._lines = n, high, along
+        # Of tiles that meet lines alone: where the first begins, and how they lie.
+        self._matrix, self._whole = matrix, into[:, start:end] if start < end else None
+        item = into.itemsize
+        self._begins = (first + start * each) * along * item
+        self._met = n, end - start, taken, along
+        self._steps = high * along * item, each * along * item, along * item, item
+        self._edges: list[tuple[Array | None, slice, Array]] = []
+        for tile in (*range(start), *range(end, tiles)):
+            at = first + tile * each
+            some = slice(max(at, 0), min(at + taken, high))
+            part = None
+            if some.start < some.stop:
+                part = matrix[:, some.start - at : some.stop - at]
+            self._edges.append((part, some, into[:, tile]))
+
+    def __call__(self, x: Array) -> None:
+        if self._whole is not None:
+            met = np.ndarray(self._met, x.dtype, x, self._begins, self._steps)
+            np.matmul(self._matrix, met, out=self._whole)
+        lines = x.reshape(self._lines)
+        for part, some, into in self._edges:
+            if part is None:
+                into[...] = 0
+            else:
+                np.matmul(part, lines[:, some], out=into)
 
 
-def _shares(n: int, most: int) -> Iterator[tuple[int, int, int]]:
+@functools.cache
+def _shares(n: int, most: int) -> tuple[Cut, ...]:
     """Shares of `most` of n, or one, that differ by one at most: (where some begin, how many they are, their size)."""
     number = -(-n // max(most, 1))
     size, larger = divmod(n, number)
-    if larger:
-        yield 0, larger, size + 1
-    yield larger * (size + 1), number - larger, size
-
-
-def _of_tiles(x: Array, matrix: Array, each: int, first: int, into: Array) -> None:
-    """into [n, tiles, places, pixels · k] = matrix [places, taken] times the lines that each tile meets.
-
-    x [n, lines, pixels, k]; a tile begins `each` lines after the one before it, the first one at line `first`; what is
-    beyond the first and the last line is 0.
-    """
-    x = np.ascontiguousarray(x)
-    n, high, pixels, k = x.shape
-    taken, tiles, along = matrix.shape[1], into.shape[1], pixels * k
-    start = min(max(-(first // each), 0), tiles)
-    end = max(min((high - taken - first) // each + 1, tiles), start)
-    if start < end:
-        met = view(
-            x,
-            (first + start * each) * along,
-            (n, end - start, taken, along),
-            (high * along, each * along, along, 1),
-        )
-        np.matmul(matrix, met, out=into[:, start:end])
-    lines = x.reshape(n, high, along)
-    for tile in (*range(start), *range(end, tiles)):
-        at = first + tile * each
-        some = slice(max(at, 0), min(at + taken, high))
-        if some.start < some.stop:
-            part = matrix[:, some.start - at : some.stop - at]
-            np.matmul(part, lines[:, some], out=into[:, tile])
-        else:
-            into[:, tile] = 0
+    smaller = larger * (size + 1), number - larger, size
+    return ((0, larger, size + 1), smaller) if larger else (smaller,)
 
 
 def _to_lines(tiles: Array, matrix: Array, into: Array) -> None:
@@ -355,8 +422,10 @@ def _to_lines(tiles: Array, matrix: Array, into: Array) -> None:
     each = len(matrix)
     whole = high // each
     if whole:
-        steps = (high * along, each * along, along, 1)
-        of_tiles = view(lines, 0, (n, whole, each, along), steps)
+        of_tiles = lines.reshape(n, whole, each, along) if high == whole * each else None
+        if of_tiles is None:
+            steps = (high * along, each * along, along, 1)
+            of_tiles = view(lines, 0, (n, whole, each, along), steps)
         np.matmul(matrix, tiles[:, :whole], out=of_tiles)
     rest = high - whole * each
     if rest:
@@ -378,6 +447,12 @@ def _matrices(each: int, window: int, dtype: np.dtype[Any]) -> tuple[Array, Arra
     """G [places, window], B [places, places] and A [each, places]."""
     g, b, a = (one.astype(dtype) for one in minimal_filtering(each, window))
     return g, b, a
+
+
+@functools.cache
+def _turned(each: int, window: int, dtype: np.dtype[Any]) -> Array:
+    """A, transposed."""
+    return _matrices(each, window, dtype)[2].T
 
 
 @functools.cache
