@@ -24,7 +24,6 @@ import math
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from headrace.ops._kernels.flat import Flat
 from headrace.ops._kernels.line_tiles import LineTiles
@@ -205,7 +204,7 @@ class Columns(Rows):
     def _columns(self, x: Array) -> Array:
         where, n, c = self._where, len(x), x.shape[-1]
         planes = scratch(_PADDED, (c, n, *where.padded_size), x.dtype)
-        room = np.moveaxis(planes, 0, -1)
+        room = planes.transpose(*range(1, planes.ndim), 0)
         if where.has_pads:
             where.padded(x, out=room)
         else:
@@ -214,10 +213,9 @@ class Columns(Rows):
         channel, image, *spatial = planes.strides
         steps = [stride * s for stride, s in zip(spatial, where.strides, strict=True)]
         spread = [stride * d for stride, d in zip(spatial, where.dilations, strict=True)]
-        view = (*where.window, c, n, *where.out)
-        found.reshape(view)[...] = as_strided(
-            planes, view, (*spread, channel, image, *steps), writeable=False
-        )
+        shape = (*where.window, c, n, *where.out)
+        windows = np.ndarray(shape, planes.dtype, planes, strides=(*spread, channel, image, *steps))
+        found.reshape(shape)[...] = windows
         return found
 
 

@@ -7,8 +7,9 @@ Source: TF 1.15 core/ops/nn_ops.cc; Clevert et al., ICLR 2016 (elu); Klambauer e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -164,19 +165,25 @@ def _check_same(gradients: Any, at: Any, second: str) -> None:
 
 def _all(value: int, x: Any) -> Any:
     """`value`, to be compared with x: NumPy compares two arrays four times as fast as an array and a scalar."""
-    if x.size < 2048:
-        return x.dtype.type(value)
-    kept = _kept.get((value, x.dtype))
-    if kept is None:
-        kept = _kept[value, x.dtype] = np.full(BLOCK, value, x.dtype)
-    first, size = x.ndim, 1  # as many of the last dimensions as there are values kept
-    while first and size * x.shape[first - 1] <= kept.size:
+    return _all_of(value, x.dtype, x.shape)
+
+
+@lru_cache(1024)
+def _all_of(value: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+    number = dtype.type(value)
+    if math.prod(shape) < 2048:
+        return number
+    kept = _kept(value, dtype)
+    first, size = len(shape), 1  # as many of the last dimensions as there are values kept
+    while first and size * shape[first - 1] <= kept.size:
         first -= 1
-        size *= x.shape[first]
-    return kept[:size].reshape(x.shape[first:]) if size > 1 else x.dtype.type(value)
+        size *= shape[first]
+    return kept[:size].reshape(shape[first:]) if size > 1 else number
 
 
-_kept: dict[tuple[int, Any], Array] = {}
+@cache
+def _kept(value: int, dtype: Any) -> Array:
+    return np.full(BLOCK, value, dtype)
 
 
 def _relu(x: Any, out: Any = None) -> Any:
