@@ -222,3 +222,18 @@ class Located(_Block):
 
     def __exit__(self, *_: object) -> None:
         self._graph._names_here.where, self._outer = self._outer
+
+
+class PlacedWith(_Block):
+    """Nodes made inside are placed with node `anchor`, which need not exist yet."""
+
+    def __init__(self, graph: Graph, anchor: str) -> None:
+        self._graph, self._group = graph, f"loc:@{anchor}".encode()
+
+    def __enter__(self) -> None:
+        graph = self._graph
+        self._outer = graph._attr_scopes, self._outer
+        graph._attr_scopes = {**graph._attr_scopes, "_class": [self._group]}
+
+    def __exit__(self, *_: object) -> None:
+        self._graph._attr_scopes, self._outer = self._outer

@@ -34,6 +34,9 @@ GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 FINALIZED = "Graph is finalized and cannot be modified. Nothing is added to it any more"
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")
 _SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*\Z")
+_NODE_NAMES: set[str] = set()
+"""Names that `is_node_name` is true of: programs ask for the same ones again and again."""
+_MOST_NAMES = 4096
 _CHARACTERS = "letters, digits, '_', '.', '-', '/', '\\' and '>'"
 _FIRST = f"it begins with a letter, a digit or '.', and goes on with {_CHARACTERS}"
 
@@ -273,7 +276,11 @@ class Graph(GraphScopes, LowLevel):
         scope = self._names_here.scope
         if scope:
             name = f"{scope}/{name}"
+        names, key = self._names, name.lower()
         with self._lock:
+            if mark_as_used and key not in names:
+                names[key] = 1
+                return name
             return self._free_name(name, mark_as_used)
 
     def _free_name(self, name: str, mark_as_used: bool) -> str:
@@ -305,10 +312,14 @@ class Graph(GraphScopes, LowLevel):
 
     def check_scope_name(self, name: str) -> None:
         """Raises ValueError unless a scope may be called so inside the current one."""
-        if not self._names_here.scope:
-            if not is_node_name(name):
-                raise ValueError(f"{name!r} is not a valid root scope name: {_FIRST}")
-        elif not (name.isascii() and name.isidentifier()) and not _SCOPE_NAME.match(name):
+        if name in _NODE_NAMES:
+            return
+        if is_node_name(name):
+            if len(_NODE_NAMES) < _MOST_NAMES:
+                _NODE_NAMES.add(name)
+        elif not self._names_here.scope:
+            raise ValueError(f"{name!r} is not a valid root scope name: {_FIRST}")
+        elif not _SCOPE_NAME.match(name):
             raise ValueError(f"{name!r} is not a valid scope name: it consists of {_CHARACTERS}")
 
     def get_name_scope(self) -> str:

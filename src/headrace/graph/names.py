@@ -5,15 +5,15 @@ Called by: ops, training, users.  Threads: as graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ContextDecorator, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any
 
 from headrace.graph import scopes
 from headrace.graph.convert import graph_of
 
 if TYPE_CHECKING:
-    from headrace.graph.graph import Graph
+    pass
 
 
 class name_scope:
@@ -79,17 +79,6 @@ def control_dependencies(control_inputs: Iterable[Any] | None) -> Any:
 def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
     """Context manager: nodes made inside are placed on the device of `op`."""
     return scopes.get_default_graph().colocate_with(op, ignore_existing)
-
-
-@contextmanager
-def class_of_nodes(graph: Graph, anchor: str) -> Iterator[None]:
-    """Nodes made inside are placed with node `anchor`, which need not exist yet."""
-    saved = graph._attr_scopes
-    graph._attr_scopes = {**saved, "_class": [f"loc:@{anchor}".encode()]}
-    try:
-        yield
-    finally:
-        graph._attr_scopes = saved
 
 
 def init_scope() -> Any:

@@ -17,10 +17,10 @@ from headrace.base import dtypes
 from headrace.base.shapes import Shape, TensorShape, as_shape
 from headrace.codec import protos as pb
 from headrace.graph import scopes
+from headrace.graph.blocks import PlacedWith
 from headrace.graph.convert import convert
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import (
-    class_of_nodes,
     control_dependencies,
     init_scope,
     name_scope,
@@ -66,7 +66,7 @@ class ResourceVariable(Variable):
         self._validate_shape = validate_shape
         with name_scope(name, "Variable", [] if computed else [initial_value]) as scope:
             graph = scopes.get_default_graph()
-            with class_of_nodes(graph, scope[:-1]):
+            with PlacedWith(graph, scope[:-1]):
                 with graph.name_scope("Initializer"), graph.device(None):
                     given = initial_value() if computed else initial_value
                     value = convert(given, dtype, "initial_value")

@@ -17,11 +17,12 @@ from headrace.base.reference import Reference
 from headrace.base.shapes import TensorShape
 from headrace.codec import protos as pb
 from headrace.graph import scopes
+from headrace.graph.blocks import PlacedWith
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.export_scopes import prefixed, without_prefix
 from headrace.graph.graph import Graph, Operation
-from headrace.graph.names import class_of_nodes, init_scope, name_scope
+from headrace.graph.names import init_scope, name_scope
 from headrace.graph.operation import where_built
 from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
@@ -152,7 +153,7 @@ class Variable(Trackable, metaclass=Created):
             graph = scopes.get_default_graph()
             located = graph._located(graph._names_here.where or where_built())
             if computed:
-                with class_of_nodes(graph, scope[:-1]):
+                with PlacedWith(graph, scope[:-1]):
                     with graph.name_scope("Initializer"), graph.device(None):
                         value = convert(initial_value(), dtype, "initial_value")
                     with located:
