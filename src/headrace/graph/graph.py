@@ -43,9 +43,8 @@ _FIRST = f"it begins with a letter, a digit or '.', and goes on with {_CHARACTER
 
 def is_node_name(name: str) -> bool:
     """Whether a node of a program may be called so."""
-    plain = (
-        name.isascii() and name.replace("/", "_").isidentifier()
-    )  # as most are, and quickly seen
+    # As most are, which is seen at once.
+    plain = name.isascii() and name.replace("/", "_").isidentifier()
     return (plain and name[0] not in "_/") or _NAME.match(name) is not None
 
 

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ContextDecorator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.graph import scopes
 from headrace.graph.convert import graph_of
-
-if TYPE_CHECKING:
-    pass
 
 
 class name_scope:

@@ -141,10 +141,10 @@ _PLAIN: Final = frozenset({Tensor, np.ndarray, int, float, bool, str, bytes, typ
 
 def any_ragged(values: Iterable[Any]) -> bool:
     """Whether one of some arguments is ragged, or a list that has something ragged in it."""
-    return not _PLAIN.issuperset(map(type, values)) and any(map(is_ragged, values))
+    return not _PLAIN.issuperset(map(type, values)) and any(map(_is_ragged, values))
 
 
-def is_ragged(value: Any) -> bool:
+def _is_ragged(value: Any) -> bool:
     """Whether it is ragged, or a list that has something ragged in it."""
     if value.__class__ is list or value.__class__ is tuple:
         return any(isinstance(each, Ragged) for each in value)
