@@ -44,6 +44,7 @@ _WORTH_OF_RUNS: Final = 1.25
 _FEWEST_ROWS: Final = 8
 _PACKING: Final = 2.5
 _SUMMED: Final = 1024  # pixels of a sum: longer ones have larger errors
+_SUMMED_ROWS: Final = 384  # windows of a sum, which should stay in the first cache
 _MOST: Final = 1 << 18  # elements of a place of the filters, which should stay in a cache
 _LEAST: Final = 1 << 22  # multiplications that are worth the calls
 
@@ -140,13 +141,38 @@ class LineTiles(Flat):
 
     def _multiply(self, x: Array, given_back: _Room, before: int, out: Array) -> None:
         """before: where the pixels of the outputs' gradient begin in their lines."""
-        given = self._of_inputs(x)
-        into = out.reshape(self._places, self._width, self._channels, self._made)
-        cuts = _shares(len(x) * self._tiles * self.line, self._summed())
+        given, rows = self._of_inputs(x), len(x) * self._in_picture
+        if rows >= FEWEST and not multiplies_as_they_lie():
+            self._multiply_windows(given, given_back, before, rows, out)
+        else:
+            self._multiply_pixels(given, given_back, before, len(x), out)
+
+    def _multiply_windows(
+        self, given: _Room, given_back: _Room, before: int, rows: int, out: Array
+    ) -> None:
+        """`_multiply`, of whole windows: BLAS lays out the outputs' gradient once, and products have more rows."""
+        cuts = _shares(rows, _SUMMED_ROWS)
         count = sum(stack for _, stack, _ in cuts)
-        sums = scratch(PRODUCTS, (count, *into.shape), x.dtype) if count > 1 else into[None]
+        into = out.reshape(self._places, -1, self._made)
+        sums = scratch(PRODUCTS, (count, self.starts, *into.shape), out.dtype)
+        windows, met = given.rows(cuts, self._width), given_back.rows(cuts, 1, before)
         at = 0
+        for (_, stack, _), some, others in zip(cuts, windows, met, strict=True):
+            products = sums[at : at + stack].transpose(2, 0, 1, 3, 4)
+            np.matmul(some.swapaxes(3, 4), others, out=products)
+            at += stack
+        np.add.reduce(sums.reshape(-1, *into.shape), axis=0, out=into)
+
+    def _multiply_pixels(
+        self, given: _Room, given_back: _Room, before: int, n: int, out: Array
+    ) -> None:
+        """`_multiply`, of each pixel of the windows."""
+        into = out.reshape(self._places, self._width, self._channels, self._made)
+        cuts = _shares(n * self._tiles * self.line, self._summed())
+        count = sum(stack for _, stack, _ in cuts)
+        sums = scratch(PRODUCTS, (count, *into.shape), out.dtype) if count > 1 else into[None]
         windows, met = given.pixels(cuts, 0, self._width), given_back.pixels(cuts, before, 1)
+        at = 0
         for (_, stack, _), some, others in zip(cuts, windows, met, strict=True):
             products = sums[at : at + stack].swapaxes(0, 1)
             np.matmul(some.swapaxes(3, 4), others, out=products)
@@ -349,9 +375,12 @@ class _Room:
             ]
         return found
 
-    def rows(self, cuts: Sequence[Cut], width: int) -> list[Array]:
-        """For each cut [places, stack, starts, rows, width · k]: `width` pixels from each start on, every step."""
-        key = "rows", cuts, width
+    def rows(self, cuts: Sequence[Cut], width: int, before: int = 0) -> list[Array]:
+        """For each cut [places, stack, starts, rows, width · k]: `width` pixels from each start on, every step.
+
+        before: how many pixels after the start.
+        """
+        key = "rows", cuts, width, before
         found: list[Array] | None = self._views.get(key)
         if found is None:
             places, n, tiles, line = self._shape
@@ -359,7 +388,7 @@ class _Room:
             found = self._views[key] = [
                 view(
                     self._buffer,
-                    first * step,
+                    first * step + before * k,
                     (places, stack, self.starts, rows, width * k),
                     (n * tiles * line * k, rows * step, k, step, 1),
                 )
