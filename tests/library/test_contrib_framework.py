@@ -180,3 +180,25 @@ def test_softmax_over_samples() -> None:
         1,
     )
     np.testing.assert_allclose(found[2], np.log(np.exp(logits).sum(1)) - logits[:, 0], rtol=1e-4)
+
+
+def test_each_part_of_a_variable_has_its_penalty() -> None:
+    layers = tf.contrib.layers
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.variable_scope("p", partitioner=tf.fixed_size_partitioner(2)):
+            layers.fully_connected(tf.ones([2, 4]), 3, weights_regularizer=tf.norm)
+        losses = tf.losses.get_regularization_losses()
+        weights = [each for each in tf.trainable_variables() if "weights" in each.op.name]
+        session.run(tf.global_variables_initializer())
+        found, values = session.run([losses, weights])
+    assert len(weights) == 2
+    np.testing.assert_allclose(found, [np.sqrt((each**2).sum()) for each in values], rtol=1e-5)
+
+
+def test_layers_in_a_scope_that_is_entered_again_have_their_nodes_where_it_was_opened() -> None:
+    layers = tf.contrib.layers
+    with tf.Graph().as_default(), tf.variable_scope("q") as scope:
+        made = layers.conv2d(tf.ones([1, 4, 4, 2]), 3, 3, scope=scope)
+        assert [each.op.name for each in tf.trainable_variables()] == ["q/weights", "q/biases"]
+        assert made.op.name == "q/q/Relu"
+        assert made.op.inputs[0].op.name == "q/BiasAdd"

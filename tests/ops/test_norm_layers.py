@@ -286,3 +286,17 @@ def test_renormalization_of_images_and_its_gradients() -> None:
 def test_what_renormalization_does_not_take(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         norm(tf.constant(IMAGES), True, renorm=True, **arguments)
+
+
+def test_contrib_renormalizes_where_one_operation_is_asked_for() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant(IMAGES)
+        made = [
+            tf.contrib.layers.batch_norm(x, renorm=True, fused=fused, scope=f"fused_{fused}")
+            for fused in (True, None, False)
+        ]
+        session.run(tf.global_variables_initializer())
+        found = session.run(made)
+        assert not [op for op in made[0].graph.get_operations() if "FusedBatchNorm" in op.type]
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])

@@ -56,6 +56,13 @@ BY_NODES = [
     "L.conv2d(x, 4, [3, 2], stride=2, padding='VALID', biases_initializer=None)",
     "L.conv2d(L.conv2d(x, 3, 3, scope='s', weights_regularizer=L.l2_regularizer(0.1)), 3, 3, scope='s', reuse=True, "
     "weights_regularizer=L.l2_regularizer(0.1))",
+    "[(s := tf.variable_scope('p', partitioner=tf.fixed_size_partitioner(2))).__enter__(), L.conv2d(x, 4, 3, "
+    "weights_regularizer=L.l2_regularizer(0.1), biases_regularizer=L.l1_regularizer(0.1)), "
+    "s.__exit__(None, None, None)][1]",
+    "[(s := tf.variable_scope('q')).__enter__(), L.conv2d(x, 3, 3, scope=tf.get_variable_scope(), "
+    "weights_regularizer=L.l2_regularizer(0.1)), s.__exit__(None, None, None)][1]",
+    "[(s := tf.variable_scope('q')).__enter__(), L.fully_connected(x, 3, scope=tf.get_variable_scope(), "
+    "normalizer_fn=L.layer_norm), s.__exit__(None, None, None)][1]",
     "L.conv3d(tf.ones([2, 4, 4, 4, 3]), 4, 3)",
     "L.separable_conv2d(x, None, 3, 1)",
     "L.separable_conv2d(x, 4, 3, 2, stride=2)",

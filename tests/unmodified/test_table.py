@@ -13,7 +13,9 @@ import headrace as tf
 from headrace.base.missing import exists, tensorflow_names
 from headrace.graph.registry import OPS
 from headrace.graph.schemas import MISSING
-from headrace.library.contrib.rnn_weights import linear
+from headrace.library.contrib import attention
+from headrace.library.contrib.legacy_seq2seq import feeding
+from headrace.library.contrib.rnn_weights import Linear, linear
 from headrace.training.documents import VocabularyProcessor
 from headrace.unmodified import facade, table
 from headrace.unmodified.raw_functions import raw_function
@@ -33,6 +35,21 @@ LEADS = [
     ("python.ops.variable_scope", "get_variable", tf.get_variable),
     ("python.ops.rnn", "dynamic_rnn", tf.nn.dynamic_rnn),
     ("python.ops.rnn_cell_impl", "LSTMCell", tf.nn.rnn_cell.LSTMCell),
+    ("python.ops.rnn_cell_impl", "LayerRNNCell", tf.contrib.rnn.LayerRNNCell),
+    ("python.ops.rnn_cell_impl", "_linear", linear),
+    ("python.ops.rnn", "_transpose_batch_time", tf.contrib.rnn.transpose_batch_time),
+    ("contrib.rnn.python.ops.core_rnn_cell", "_Linear", Linear),
+    ("contrib.seq2seq.python.ops.attention_wrapper", "_BaseAttentionMechanism", attention.Mechanism),
+    ("contrib.seq2seq.python.ops.attention_wrapper", "_bahdanau_score", attention.bahdanau_score),
+    ("contrib.seq2seq.python.ops.attention_wrapper", "_compute_attention", attention.compute_attention),
+    ("contrib.legacy_seq2seq.python.ops.seq2seq", "_extract_argmax_and_embed", feeding),
+    ("contrib.data.python.ops.batching", "map_and_batch", tf.data.experimental.map_and_batch),
+    ("contrib.data.python.ops.interleave_ops", "sloppy_interleave", tf.contrib.data.sloppy_interleave),
+    ("contrib.opt.python.training.weight_decay_optimizers", "AdamWOptimizer", tf.contrib.opt.AdamWOptimizer),
+    ("contrib.lookup.lookup_ops", "index_table_from_file", tf.contrib.lookup.index_table_from_file),
+    ("contrib.framework", "CriticalSection", tf.CriticalSection),
+    ("contrib.image.python.ops.image_ops", "rotate", tf.contrib.image.rotate),
+    ("contrib.image.python.ops.dense_image_warp", "dense_image_warp", tf.contrib.image.dense_image_warp),
     ("python.ops.script_ops", "py_func", tf.py_func),
     ("python.ops.data_flow_ops", "FIFOQueue", tf.FIFOQueue),
     ("python.ops.data_flow_ops", "dynamic_stitch", tf.dynamic_stitch),

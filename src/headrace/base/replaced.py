@@ -130,7 +130,6 @@ _CONTRIB = {
     "hadoop": _FILES,
     "hvx": "it is for phones; freeze the graph with tf.graph_util.convert_variables_to_constants",
     "ignite": _FILES,
-    "image": "use tf.image; other transformations with tf.gather_nd, or tf.py_func",
     "input_pipeline": "use tf.train.string_input_producer and tf.train.batch",
     "integrate": "step through time with tf.scan or tf.while_loop",
     "kernel_methods": "random features are tf.cos(tf.matmul(x, w) + b) * sqrt(2 / n)",
@@ -181,6 +180,15 @@ _LOOK_UP: Final = (
     "use tf.feature_column, which took its place: its columns, input_layer and linear_model"
 )
 _READ: Final = "parse with tf.parse_single_example and batch with tf.train.batch"
+_SLIM_DATA = (
+    "data_decoder data_provider dataset dataset_data_provider parallel_reader tfexample_decoder"
+).split()
+_NETS: Final = (
+    "it is in the repository tensorflow/models (research/slim/nets), and runs on tf.contrib.slim"
+)
+_SAMPLES: Final = (
+    "read files of your own with numpy.genfromtxt, csv or tf.data; nothing is downloaded here"
+)
 _LEARN: Final = "use tf.estimator, which took its place: Estimator, RunConfig, train_and_evaluate, DNN and linear ones"
 _ESTIMATORS = (
     "BaseEstimator DNNClassifier DNNEstimator DNNLinearCombinedClassifier DNNLinearCombinedEstimator "
@@ -204,17 +212,26 @@ _OF_TPUS = (
 ).split()
 _CONTRIB_NAMES = {
     **dict.fromkeys([f"layers.{name}" for name in _COLUMNS], _LOOK_UP),
+    **dict.fromkeys([f"slim.{name}" for name in ("data", *_SLIM_DATA)], _READ),
     **dict.fromkeys(
-        [f"slim.{name}" for name in ("data", "dataset", "data_decoder", "data_provider")], _READ
+        [f"image.{name}" for name in ("adjust_hsv_in_yiq", "random_hsv_in_yiq")],
+        "use tf.image.adjust_hue and tf.image.adjust_saturation, or their random_ kin",
     ),
+    "image.bipartite_match": "match by scipy.optimize.linear_sum_assignment in tf.py_func",
+    "image.connected_components": "label by scipy.ndimage.label in tf.py_func",
+    "image.single_image_random_dot_stereograms": "draw it outside of the graph, or in tf.py_func",
+    **dict.fromkeys([f"slim.python.slim.data.{name}" for name in _SLIM_DATA], _READ),
     **dict.fromkeys(
         [
-            f"slim.{name}"
-            for name in ("dataset_data_provider", "tfexample_decoder", "parallel_reader")
+            f"slim.{place}nets.{name}"
+            for place in ("", "python.slim.")
+            for name in (
+                "alexnet inception inception_utils inception_v1 inception_v2 inception_v3 inception_v4 "
+                "inception_resnet_v2 lenet mobilenet_v1 nets_factory overfeat"
+            ).split()
         ],
-        _READ,
+        _NETS,
     ),
-    "slim.nets": "they went to the repository tensorflow/models (research/slim/nets), and run on tf.contrib.slim",
     "rnn.NTMCell": "use a cell with tf.contrib.seq2seq.AttentionWrapper",
     "opt.RegAdagradOptimizer": "use tf.train.AdagradOptimizer",
     "opt.LazyAdamGSOptimizer": "use tf.contrib.opt.LazyAdamOptimizer",
@@ -232,6 +249,48 @@ _CONTRIB_NAMES = {
         [f"tpu.{name}" for name in _OF_TPUS],
         "there are no TPUs here; tf.contrib.tpu.TPUEstimator with use_tpu=False trains without",
     ),
+    **dict.fromkeys(
+        [
+            f"learn.{place}datasets.{name}"
+            for place in ("", "python.learn.")
+            for name in (
+                "base load_dataset load_iris load_boston load_diabetes load_dbpedia make_dataset synthetic "
+                "text_datasets"
+            ).split()
+            if (place, name) != ("python.learn.", "base")
+        ],
+        _SAMPLES,
+    ),
+    **dict.fromkeys(
+        [
+            f"learn.python.learn.datasets.base.{name}"
+            for name in (
+                "Dataset Datasets load_boston load_csv_with_header load_csv_without_header load_iris shrink_csv"
+            ).split()
+        ],
+        _SAMPLES,
+    ),
+    "cudnn_rnn.python.layers": _CELLS,
+    "data.python.ops.threadpool": "all steps share headrace's threads; leave override_threadpool out",
+    "layers.scattered_embedding_lookup": (
+        "hash to rows with tf.string_to_hash_bucket_fast, and use tf.nn.embedding_lookup"
+    ),
+    "layers.scattered_embedding_lookup_sparse": (
+        "hash to rows with tf.string_to_hash_bucket_fast, and use tf.nn.embedding_lookup_sparse"
+    ),
+    "layers.python.layers.feature_column": _LOOK_UP,
+    "layers.python.layers.feature_column_ops": _LOOK_UP,
+    **dict.fromkeys(
+        [
+            f"framework.convolutional_{name}"
+            for name in ("delta_orthogonal", "orthogonal_1d", "orthogonal_2d", "orthogonal_3d")
+        ],
+        "use tf.orthogonal_initializer",
+    ),
+    "framework.load_variable_slot_initializer": "use tf.contrib.framework.load_and_remap_matrix_initializer",
+    "framework.assert_or_get_global_step": "use tf.train.assert_global_step, or tf.train.get_global_step",
+    "training.FailureTolerator": "tf.train.MonitoredTrainingSession goes on after failures of its cluster",
+    "training.python_input": "use tf.data.Dataset.from_generator",
     "learn.monitors": "use hooks: tf.train.SessionRunHook",
     "decision_trees": "its kernels are TensorFlow's own; no part of it is here",
     "meta_graph_transform": "change graphs with tf.graph_util, and export them with tf.train.export_meta_graph",

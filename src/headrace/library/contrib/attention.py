@@ -46,7 +46,13 @@ __all__ = [
     "AttentionWrapperState",
     "BahdanauAttention",
     "LuongAttention",
+    "Mechanism",
+    "bahdanau_score",
+    "compute_attention",
     "hardmax",
+    "luong_score",
+    "maybe_mask_score",
+    "prepare_memory",
 ]
 
 
@@ -78,35 +84,73 @@ class AttentionMechanism:
         raise NotImplementedError(f"{type(self).__name__} has no state_size")
 
 
+def prepare_memory(
+    memory: Any, memory_sequence_length: Any = None, check_inner_dims_defined: bool = True
+) -> Any:
+    """The memory [batch, time, ...], 0 where sequences have ended.  Raises ValueError: an inner size is not known."""
+    memory = convert(memory, name="memory")
+    if check_inner_dims_defined and not memory.shape[2:].is_fully_defined():
+        raise ValueError(
+            f"Expected memory {memory.name} to have fully defined inner dims, but saw shape: {memory.shape}"
+        )
+    if memory_sequence_length is None:
+        return memory
+    inside = sequence_mask(memory_sequence_length, shape_of(memory)[1], dtype=memory.dtype)
+    rest = len(memory.shape) - 2
+    return memory * reshape(inside, concat([shape_of(inside), [1] * rest], 0))
+
+
+def maybe_mask_score(score: Any, memory_sequence_length: Any, score_mask_value: Any) -> Any:
+    """Scores [batch, entries], those beyond the lengths masked; as they are if there are no lengths."""
+    if memory_sequence_length is None:
+        return score
+    says = "All values in memory_sequence_length must greater than zero."
+    with control_dependencies([assert_positive(memory_sequence_length, message=says)]):
+        inside = sequence_mask(memory_sequence_length, shape_of(score)[1])
+        return where(inside, score, score_mask_value * ones_like(score))
+
+
 class Mechanism(AttentionMechanism):
-    """What mechanisms share: a masked memory [batch, time, depth], keys of it, and a distribution over time."""
+    """What mechanisms share: a masked memory [batch, time, depth], keys of it, and a distribution over time.
+
+    Programs that subclass it, or a mechanism below, call ``self._probability_fn(score, state)``.
+    """
 
     def __init__(
         self,
         query_layer: Any,
         memory: Any,
-        probability_fn: Callable[[Any], Any] | None,
+        probability_fn: Callable[[Any, Any], Any],
         memory_sequence_length: Any = None,
         memory_layer: Any = None,
+        check_inner_dims_defined: bool = True,
         score_mask_value: Any = None,
+        custom_key_value_fn: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+        name: str | None = None,
     ) -> None:
+        """probability_fn: alignments of scores, masked as said, and of the state before.
+
+        Raises TypeError; ValueError: an inner size of the memory is not known.
+        """
+        for what, layer in (("query_layer", query_layer), ("memory_layer", memory_layer)):
+            if layer is not None and not callable(layer):
+                raise TypeError(f"{what} is not a Layer: {type(layer).__name__}")
+        if not callable(probability_fn):
+            raise TypeError(f"probability_fn must be callable, saw type: {type(probability_fn)}")
         self._query_layer, self._memory_layer = query_layer, memory_layer
-        self._probability_fn = probability_fn or softmax
-        with name_scope(None, "BaseAttentionMechanismInit"):
+        masked = float("-inf") if score_mask_value is None else score_mask_value
+        with name_scope(name, "BaseAttentionMechanismInit"):
+            lengths = None
             memory = convert(memory, name="memory")
-            if not memory.shape[2:].is_fully_defined():
-                raise ValueError(
-                    f"Expected memory {memory.name} to have fully defined inner dims, but saw shape: {memory.shape}"
-                )
-            self._lengths = None
             if memory_sequence_length is not None:
-                self._lengths = convert(memory_sequence_length, name="memory_sequence_length")
-                inside = sequence_mask(self._lengths, shape_of(memory)[1], dtype=memory.dtype)
-                rest = len(memory.shape) - 2
-                memory = memory * reshape(inside, concat([shape_of(inside), [1] * rest], 0))
-            self._values = memory
-            self._keys = memory if memory_layer is None else memory_layer(memory)
-            self._masked = float("-inf") if score_mask_value is None else score_mask_value
+                lengths = convert(memory_sequence_length, name="memory_sequence_length")
+            self._values = prepare_memory(memory, lengths, check_inner_dims_defined)
+            self._keys = self._values if memory_layer is None else memory_layer(self._values)
+            if custom_key_value_fn is not None:
+                self._keys, self._values = custom_key_value_fn(self._keys, self._values)
+        self._probability_fn: Callable[[Any, Any], Any] = lambda score, state: probability_fn(
+            maybe_mask_score(score, lengths, masked), state
+        )
 
     @property
     def memory_layer(self) -> Any:
@@ -143,6 +187,14 @@ class Mechanism(AttentionMechanism):
         return self._size(1)
 
     @property
+    def _batch_size(self) -> Any:
+        return self.batch_size
+
+    @property
+    def _alignments_size(self) -> Any:
+        return self.alignments_size
+
+    @property
     def state_size(self) -> Any:
         """That of the alignments."""
         return self.alignments_size
@@ -156,17 +208,39 @@ class Mechanism(AttentionMechanism):
         return self.initial_alignments(batch_size, dtype)
 
     def _aligned(self, score: Any, state: Any = None) -> tuple[Any, Any]:
-        if self._lengths is not None:
-            says = "All values in memory_sequence_length must greater than zero."
-            with control_dependencies([assert_positive(self._lengths, message=says)]):
-                inside = sequence_mask(self._lengths, shape_of(score)[1])
-                score = where(inside, score, self._masked * ones_like(score))
-        alignments = self._probabilities(score, state)
+        alignments = self._probability_fn(score, state)
         return alignments, alignments
 
-    def _probabilities(self, score: Any, state: Any) -> Any:
-        """Alignments from scores; state: the alignments before."""
-        return self._probability_fn(score)
+    def _probability_of(self, given: Callable[[Any], Any] | None) -> Callable[[Any, Any], Any]:
+        """Of scores and state, from what a mechanism was given, a function of scores alone."""
+        chosen = softmax if given is None else given
+        if not callable(chosen):
+            raise TypeError(f"probability_fn must be callable, saw type: {type(chosen)}")
+        return lambda score, state: chosen(score)
+
+
+def _check_depths(query: Any, keys: Any) -> None:
+    depth, units = query.shape[-1].value, keys.shape[-1].value
+    if depth != units:
+        raise ValueError(
+            f"Incompatible or unknown inner dimensions between query and keys. Query ({query.name}) has units: "
+            f"{depth}. Keys ({keys.name}) have units: {units}. Perhaps you need to set num_units to the "
+            f"keys' dimension ({units})?"
+        )
+
+
+def luong_score(query: Any, keys: Any, scale: Any) -> Any:
+    """Products [batch, entries] of a query [batch, units] and keys.  Raises ValueError: their depths differ.
+
+    scale: what they are multiplied by; True for the variable attention_g.
+    """
+    _check_depths(query, keys)
+    score = squeeze(matmul(expand_dims(query, 1), keys, transpose_b=True), [1])
+    if scale is None or scale is False:
+        return score
+    if scale is True:
+        scale = get_variable("attention_g", [], query.dtype, ones_initializer())
+    return score * scale
 
 
 class LuongAttention(Mechanism):
@@ -193,26 +267,47 @@ class LuongAttention(Mechanism):
         """
         layer = Dense(num_units, name="memory_layer", use_bias=False)
         super().__init__(
-            None, memory, probability_fn, memory_sequence_length, layer, score_mask_value
+            None,
+            memory,
+            self._probability_of(probability_fn),
+            memory_sequence_length,
+            layer,
+            score_mask_value=score_mask_value,
+            custom_key_value_fn=custom_key_value_fn,
         )
         self._num_units, self._scale, self._name = num_units, scale, name
-        if custom_key_value_fn is not None:
-            self._keys, self._values = custom_key_value_fn(self._keys, self._values)
 
     def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
         """(alignments [batch, entries], next state) of a query [batch, num_units].  Raises ValueError."""
-        depth, units = query.shape[-1].value, self._keys.shape[-1].value
-        if depth != units:
-            raise ValueError(
-                f"Incompatible or unknown inner dimensions between query and keys. Query ({query.name}) has units: "
-                f"{depth}. Keys ({self._keys.name}) have units: {units}. Perhaps you need to set num_units to the "
-                f"keys' dimension ({units})?"
-            )
+        _check_depths(query, self._keys)
         with variable_scope(None, self._scope, [query]):
-            score = squeeze(matmul(expand_dims(query, 1), self._keys, transpose_b=True), [1])
-            if self._scale:
-                score = score * get_variable("attention_g", [], query.dtype, ones_initializer())
-            return self._aligned(score, state)
+            return self._aligned(luong_score(query, self._keys, self._scale), state)
+
+
+def bahdanau_score(
+    processed_query: Any,
+    keys: Any,
+    attention_v: Any,
+    attention_g: Any = None,
+    attention_b: Any = None,
+) -> Any:
+    """Scores [batch, entries]: sums over attention_v times the tanh of queries [batch, units] and keys.
+
+    With attention_g and attention_b attention_v has the length of the one, and the other is added within.
+    attention_v: a tensor, or as until TensorFlow 1.13 whether to normalize, with variables of these names.
+    """
+    asked = expand_dims(processed_query, 1)
+    if isinstance(attention_v, bool):
+        units, kind, normalize = keys.shape[2].value, processed_query.dtype, attention_v
+        attention_v = get_variable("attention_v", [units], kind)
+        if normalize:
+            start = constant_initializer(math.sqrt(1.0 / units))
+            attention_g = get_variable("attention_g", [], kind, start)
+            attention_b = get_variable("attention_b", [units], kind, zeros_initializer())
+    if attention_g is None or attention_b is None:
+        return reduce_sum(attention_v * tanh(keys + asked), [2])
+    weights = attention_g * attention_v * rsqrt(reduce_sum(attention_v * attention_v))
+    return reduce_sum(weights * tanh(keys + asked + attention_b), [2])
 
 
 class BahdanauAttention(Mechanism):
@@ -239,29 +334,19 @@ class BahdanauAttention(Mechanism):
         super().__init__(
             Dense(num_units, name="query_layer", use_bias=False),
             memory,
-            probability_fn,
+            self._probability_of(probability_fn),
             memory_sequence_length,
             Dense(num_units, name="memory_layer", use_bias=False),
-            score_mask_value,
+            score_mask_value=score_mask_value,
+            custom_key_value_fn=custom_key_value_fn,
         )
         self._num_units, self._normalize, self._name = num_units, normalize, name
-        if custom_key_value_fn is not None:
-            self._keys, self._values = custom_key_value_fn(self._keys, self._values)
 
     def __call__(self, query: Any, state: Any) -> tuple[Any, Any]:
         """(alignments [batch, entries], next state) of a query [batch, depth]."""
-        n = self._num_units
         with variable_scope(None, self._scope, [query]):
-            asked = expand_dims(self._query_layer(query), 1)
-            weights = get_variable("attention_v", [n], query.dtype)
-            if not self._normalize:
-                return self._aligned(reduce_sum(weights * tanh(self._keys + asked), [2]), state)
-            start = constant_initializer(math.sqrt(1.0 / n))
-            length = get_variable("attention_g", [], query.dtype, start)
-            shift = get_variable("attention_b", [n], query.dtype, zeros_initializer())
-            weights = length * weights * rsqrt(reduce_sum(weights * weights))
-            score = reduce_sum(weights * tanh(self._keys + asked + shift), [2])
-            return self._aligned(score, state)
+            asked = self._query_layer(query)
+            return self._aligned(bahdanau_score(asked, self._keys, self._normalize), state)
 
 
 class AttentionWrapperState(NamedTuple):
@@ -284,12 +369,14 @@ class AttentionWrapperState(NamedTuple):
         return made
 
 
-def _attended(mechanism: Any, output: Any, state: Any, layer: Any) -> tuple[Any, Any, Any]:
+def compute_attention(
+    attention_mechanism: Any, cell_output: Any, attention_state: Any, attention_layer: Any
+) -> tuple[Any, Any, Any]:
     """(attention, alignments, next state of the mechanism)."""
-    alignments, new_state = mechanism(output, state=state)
-    context = squeeze(matmul(expand_dims(alignments, 1), mechanism.values), [1])
-    if layer is not None:
-        context = layer(concat([output, context], 1))
+    alignments, new_state = attention_mechanism(cell_output, state=attention_state)
+    context = squeeze(matmul(expand_dims(alignments, 1), attention_mechanism.values), [1])
+    if attention_layer is not None:
+        context = attention_layer(concat([cell_output, context], 1))
     return context, alignments, new_state
 
 
@@ -318,8 +405,10 @@ class AttentionWrapper(RNNCell):
         super().__init__(name=name, dtype=dtype)
         check_is_cell(cell, "cell")
         self._is_multi = isinstance(attention_mechanism, (list, tuple))
-        self._mechanisms = tuple(attention_mechanism) if self._is_multi else (attention_mechanism,)
-        for each in self._mechanisms:
+        self._attention_mechanisms = (
+            tuple(attention_mechanism) if self._is_multi else (attention_mechanism,)
+        )
+        for each in self._attention_mechanisms:
             if not isinstance(each, AttentionMechanism):
                 raise TypeError(
                     f"attention_mechanism must be an AttentionMechanism or list of them, saw type: {type(each)}"
@@ -329,14 +418,16 @@ class AttentionWrapper(RNNCell):
         self._cell_input_fn = cell_input_fn or (
             lambda inputs, attention: concat([inputs, attention], -1)
         )
-        self._attention_fn = attention_fn or _attended
-        self._layers, self._size = self._attention_layers(attention_layer_size, attention_layer)
+        self._attention_fn = attention_fn or compute_attention
+        self._attention_layers, self._attention_layer_size = self._layers_of(
+            attention_layer_size, attention_layer
+        )
         self._initial_cell_state = initial_cell_state
 
-    def _attention_layers(self, sizes: Any, layers: Any) -> tuple[Any, int]:
+    def _layers_of(self, sizes: Any, layers: Any) -> tuple[Any, int]:
         if sizes is not None and layers is not None:
             raise ValueError("Only one of attention_layer_size and attention_layer should be set")
-        count = len(self._mechanisms)
+        count = len(self._attention_mechanisms)
         if sizes is not None:
             sizes = tuple(sizes) if isinstance(sizes, (list, tuple)) else (sizes,)
             _check_count("attention_layer_size", sizes, count)
@@ -354,13 +445,13 @@ class AttentionWrapper(RNNCell):
             layers = tuple(layers) if isinstance(layers, (list, tuple)) else (layers,)
             _check_count("attention_layer", layers, count)
             size = 0
-            for layer, each in zip(layers, self._mechanisms, strict=True):
+            for layer, each in zip(layers, self._attention_mechanisms, strict=True):
                 depth = self._cell.output_size + each.values.shape[-1].value
                 size += size_after(layer, depth)[-1].value
             return list(layers), size
-        return None, sum(each.values.shape[-1].value for each in self._mechanisms)
+        return None, sum(each.values.shape[-1].value for each in self._attention_mechanisms)
 
-    def _shaped(self, parts: Any) -> Any:
+    def _item_or_tuple(self, parts: Any) -> Any:
         parts = tuple(parts)
         return parts if self._is_multi else parts[0]
 
@@ -370,30 +461,33 @@ class AttentionWrapper(RNNCell):
     @property
     def output_size(self) -> Any:
         """Of the attention, or the cell."""
-        return self._size if self._output_attention else self._cell.output_size
+        return self._attention_layer_size if self._output_attention else self._cell.output_size
 
     @property
     def state_size(self) -> Any:
         """An `AttentionWrapperState` of sizes."""
-        aligned = [each.alignments_size for each in self._mechanisms]
+        aligned = [each.alignments_size for each in self._attention_mechanisms]
         return AttentionWrapperState(
             cell_state=self._cell.state_size,
-            attention=self._size,
+            attention=self._attention_layer_size,
             time=TensorShape([]),
-            alignments=self._shaped(aligned),
-            alignment_history=self._shaped(
+            alignments=self._item_or_tuple(aligned),
+            alignment_history=self._item_or_tuple(
                 aligned if self._alignment_history else [()] * len(aligned)
             ),
-            attention_state=self._shaped(each.state_size for each in self._mechanisms),
+            attention_state=self._item_or_tuple(
+                each.state_size for each in self._attention_mechanisms
+            ),
         )
 
-    def _checked(self, batch_size: Any) -> list[Any]:
-        says = (
+    def _batch_size_checks(self, batch_size: Any, error_message: str | None = None) -> list[Any]:
+        says = error_message or (
             "the memories of an AttentionWrapper must be of as many sequences as its cell; with a BeamSearchDecoder, "
             "memory, lengths and initial state are to be made by tile_batch"
         )
         return [
-            assert_equal(batch_size, each.batch_size, message=says) for each in self._mechanisms
+            assert_equal(batch_size, each.batch_size, message=says)
+            for each in self._attention_mechanisms
         ]
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
@@ -402,9 +496,11 @@ class AttentionWrapper(RNNCell):
             state = self._initial_cell_state
             if state is None:
                 state = self._cell.zero_state(batch_size, dtype)
-            with control_dependencies(self._checked(batch_size)):
+            with control_dependencies(self._batch_size_checks(batch_size)):
                 state = nest.map_structure(lambda x: identity(x, name="checked_cell_state"), state)
-            aligned = [each.initial_alignments(batch_size, dtype) for each in self._mechanisms]
+            aligned = [
+                each.initial_alignments(batch_size, dtype) for each in self._attention_mechanisms
+            ]
             history = [
                 TensorArray(dtype, size=0, dynamic_size=True, element_shape=each.shape)
                 if self._alignment_history
@@ -413,12 +509,12 @@ class AttentionWrapper(RNNCell):
             ]
             return AttentionWrapperState(
                 cell_state=state,
-                attention=zero_state(self._size, batch_size, dtype),
+                attention=zero_state(self._attention_layer_size, batch_size, dtype),
                 time=zeros([], dtypes.int32),
-                alignments=self._shaped(aligned),
-                alignment_history=self._shaped(history),
-                attention_state=self._shaped(
-                    each.initial_state(batch_size, dtype) for each in self._mechanisms
+                alignments=self._item_or_tuple(aligned),
+                alignment_history=self._item_or_tuple(history),
+                attention_state=self._item_or_tuple(
+                    each.initial_state(batch_size, dtype) for each in self._attention_mechanisms
                 ),
             )
 
@@ -431,14 +527,19 @@ class AttentionWrapper(RNNCell):
         given = self._cell_input_fn(inputs, state.attention)
         output, cell_state = self._cell(given, state.cell_state)
         known = output.shape[0].value
-        with control_dependencies(self._checked(shape_of(output)[0] if known is None else known)):
+        with control_dependencies(
+            self._batch_size_checks(shape_of(output)[0] if known is None else known)
+        ):
             output = identity(output, name="checked_cell_output")
         found = [
             self._attention_fn(
-                each, output, before, self._layers[at] if self._layers is not None else None
+                each,
+                output,
+                before,
+                self._attention_layers[at] if self._attention_layers is not None else None,
             )
             for at, (each, before) in enumerate(
-                zip(self._mechanisms, self._listed(state.attention_state), strict=True)
+                zip(self._attention_mechanisms, self._listed(state.attention_state), strict=True)
             )
         ]
         attention = concat([one for one, _, _ in found], 1)
@@ -452,9 +553,9 @@ class AttentionWrapper(RNNCell):
             cell_state=cell_state,
             attention=attention,
             time=state.time + 1,
-            alignments=self._shaped(aligned for _, aligned, _ in found),
-            alignment_history=self._shaped(history),
-            attention_state=self._shaped(after for _, _, after in found),
+            alignments=self._item_or_tuple(aligned for _, aligned, _ in found),
+            alignment_history=self._item_or_tuple(history),
+            attention_state=self._item_or_tuple(after for _, _, after in found),
         )
         return attention if self._output_attention else output, new
 

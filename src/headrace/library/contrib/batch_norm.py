@@ -23,9 +23,9 @@ from headrace.graph.tensor import Tensor
 from headrace.library.contrib.arg_scope import add_arg_scope
 from headrace.library.contrib.layer_parts import (
     Collections,
+    as_layer,
     finished,
     layer_scope,
-    open_as_layer,
 )
 from headrace.library.contrib.layer_utils import (
     constant_value,
@@ -110,7 +110,8 @@ def batch_norm(
     used otherwise, go towards them by 1 - decay, when what is in updates_collections is run; with None whenever
     the outputs are computed.  batch_weights [n]: how much each example counts.  param_initializers,
     param_regularizers: by name of the variable.
-    renorm: with batch renormalization, by at most renorm_clipping (a dict of "rmax", "rmin" and "dmax").
+    renorm: with batch renormalization, by at most renorm_clipping (a dict of "rmax", "rmin" and "dmax"), which is never
+    one operation.
     Raises ValueError; NotImplementedError: adjustment.
     """
     _check_kinds(decay, epsilon, data_format, (center, scale, renorm, fused))
@@ -126,11 +127,7 @@ def batch_norm(
     clipping = checked_clipping(renorm_clipping) if renorm else {}
     if data_format not in _FORMATS:
         raise ValueError("data_format has to be either NCHW or NHWC.")
-    fused = not renorm if fused is None else fused
-    if renorm and fused:
-        raise ValueError(
-            "Passing both `fused=True` and `renorm=True` is not supported: leave fused out"
-        )
+    fused = not renorm and fused is not False
     values = convert(inputs)
     rank = values.shape.ndims
     if rank is None:
@@ -157,10 +154,10 @@ def batch_norm(
         if one_op:
             outputs = make.as_one_op()
         else:
-            open_as_layer(inner)
-            if batch_weights is None and usual:
-                outputs = make.as_layer(fused, (clipping, renorm_decay) if renorm else None)
-            else:
+            with as_layer(inner):
+                if batch_weights is None and usual:
+                    outputs = make.as_layer(fused, (clipping, renorm_decay) if renorm else None)
+            if batch_weights is not None or not usual:
                 outputs = make.of_moments(batch_weights)
         return finished(outputs, activation_fn, outputs_collections, inner)
 

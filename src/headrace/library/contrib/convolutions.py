@@ -17,10 +17,10 @@ from headrace.library.contrib.initializers import xavier_initializer
 from headrace.library.contrib.layer_parts import (
     Collections,
     LayerParameters,
+    as_layer,
     finished,
     layer_scope,
     normalized,
-    open_as_layer,
 )
 from headrace.library.contrib.layer_utils import (
     channel_dimension,
@@ -109,7 +109,6 @@ def convolution(
         if rank not in (3, 4, 5):
             raise ValueError(f"Convolution not supported for input with rank {rank}")
         space = rank - 2
-        open_as_layer(inner)
         format_ = _FORMATS[space][bool(data_format and data_format.startswith("NC"))]
         how = Convolving.over(format_, kernel_size, stride, rate, padding)
         parameters = LayerParameters(
@@ -122,9 +121,10 @@ def convolution(
         )
         of_weights = (weights_initializer, weights_regularizer, None)
         of_lines = "conv1d" if space == 1 else None
-        outputs = conv_in_scope(
-            values, num_outputs, how, parameters, of_weights, inner.name, of_lines
-        )
+        with as_layer(inner):
+            outputs = conv_in_scope(
+                values, num_outputs, how, parameters, of_weights, inner.name, of_lines
+            )
         outputs = normalized(outputs, normalizer_fn, normalizer_params)
         return finished(outputs, activation_fn, outputs_collections, inner)
 
@@ -213,7 +213,6 @@ def _transposed(space: int, usual: str) -> Callable[..., Any]:
             raise ValueError(f"data_format has to be either {' or '.join(_FORMATS[space][::-1])}.")
         with layer_scope(scope, f"Conv{space}d_transpose", [inputs], reuse, _NAMES) as inner:
             values = convert(inputs)
-            open_as_layer(inner)
             how = Convolving.over(data_format, kernel_size, stride, 1, padding)
             parameters = LayerParameters(
                 normalizer_fn,
@@ -224,9 +223,10 @@ def _transposed(space: int, usual: str) -> Callable[..., Any]:
                 _NAMES,
             )
             of_weights = (weights_initializer, weights_regularizer, None)
-            outputs = transposed_in_scope(
-                values, num_outputs, how, parameters, of_weights, inner.name
-            )
+            with as_layer(inner):
+                outputs = transposed_in_scope(
+                    values, num_outputs, how, parameters, of_weights, inner.name
+                )
             outputs = normalized(outputs, normalizer_fn, normalizer_params)
             return finished(outputs, activation_fn, outputs_collections, inner)
 
@@ -286,14 +286,14 @@ def separable_convolution2d(
             of_weights = (weights_initializer, weights_regularizer, None)
             outputs = _depthwise(values, depth_multiplier, how, parameters, of_weights)
         else:
-            open_as_layer(inner)
             of_each = (
                 (weights_initializer, weights_regularizer, None),
                 (pointwise_initializer, weights_regularizer, None),
             )
-            outputs = separable_in_scope(
-                values, num_outputs, depth_multiplier, how, parameters, of_each, inner.name
-            )
+            with as_layer(inner):
+                outputs = separable_in_scope(
+                    values, num_outputs, depth_multiplier, how, parameters, of_each, inner.name
+                )
         outputs = normalized(outputs, normalizer_fn, normalizer_params)
         return finished(outputs, activation_fn, outputs_collections, inner)
 

@@ -21,10 +21,10 @@ from headrace.library.contrib.initializers import xavier_initializer
 from headrace.library.contrib.layer_parts import (
     Collections,
     LayerParameters,
+    as_layer,
     finished,
     layer_scope,
     normalized,
-    open_as_layer,
 )
 from headrace.library.layers.dense import check_dense, dense_in_scope
 from headrace.library.variables.initializers import zeros_initializer
@@ -81,7 +81,6 @@ def fully_connected(
     with layer_scope(scope, "fully_connected", [inputs], reuse, NAMES) as inner:
         values = convert(inputs)
         check_dense(values, inner.name)
-        open_as_layer(inner)
         parameters = LayerParameters(
             normalizer_fn,
             biases_initializer,
@@ -91,7 +90,8 @@ def fully_connected(
             NAMES,
         )
         of_weights = (weights_initializer, weights_regularizer, None)
-        outputs = dense_in_scope(values, int(num_outputs), parameters, of_weights)
+        with as_layer(inner):
+            outputs = dense_in_scope(values, int(num_outputs), parameters, of_weights)
         outputs = normalized(outputs, normalizer_fn, normalizer_params)
         return finished(outputs, activation_fn, outputs_collections, inner)
 

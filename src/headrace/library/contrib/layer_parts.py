@@ -7,7 +7,8 @@ Source: behaviour of TensorFlow 1.15's contrib; tests compare nodes with tf-slim
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from headrace.base.arguments import several
@@ -17,6 +18,7 @@ from headrace.graph.scopes import get_default_graph
 from headrace.graph.tensor import Tensor
 from headrace.library.contrib.layer_utils import collect_named_outputs, get_variable_collections
 from headrace.library.contrib.variables import model_variable, parts_of
+from headrace.library.layers.base import add_regularization, is_new
 from headrace.library.layers.parameters import OfVariable, Parameters
 from headrace.library.variables.variable_scope import (
     VariableScope,
@@ -91,10 +93,16 @@ def _model_variable(
     )
 
 
-def open_as_layer(scope: VariableScope) -> None:
-    """A layer of tf.layers takes the name of its scope once within it, which shows where a node wants the same."""
+@contextmanager
+def as_layer(scope: VariableScope) -> Iterator[None]:
+    """Where a layer of tf.layers has its nodes: where the scope was opened first, if it is one that is entered again.
+
+    It takes the name of its scope once within it, which shows where a node wants the same.
+    """
     with variable_scope(scope):
         pass
+    with name_scope(scope.original_name_scope):
+        yield
 
 
 class LayerParameters(Parameters):
@@ -119,10 +127,9 @@ class LayerParameters(Parameters):
         self._collections, self._names = variables_collections, dict(names)
 
     def variable(self, name: str, shape: Sequence[Any], dtype: Any, of: OfVariable) -> Any:
-        """One in the scope in force; its penalty is computed under the name that tf.layers has for it."""
+        """One in the scope in force; penalties of its parts are computed under the name that tf.layers has."""
         initializer, regularizer, constraint = of
-        graph = get_default_graph()
-        known = set(graph.get_collection_ref(GraphKeys.GLOBAL_VARIABLES))
+        known = get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES)
         made = get_variable(
             name,
             shape,
@@ -132,11 +139,8 @@ class LayerParameters(Parameters):
             self._trainable,
             constraint=constraint,
         )
-        if regularizer is not None and known.isdisjoint(parts_of(made)):
-            with name_scope(f"{name}/Regularizer"):
-                penalty = regularizer(made)
-            if penalty is not None:
-                graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, penalty)
+        if regularizer is not None and is_new(made, known):
+            add_regularization(name, made, regularizer)
         add_to_collections(made, self._collections, self._names.get(name, name))
         return made
 

@@ -52,6 +52,7 @@ __all__ = [
     "embedding_rnn_decoder",
     "embedding_rnn_seq2seq",
     "embedding_tied_rnn_seq2seq",
+    "feeding",
     "model_with_buckets",
     "one2many_rnn_seq2seq",
     "rnn_decoder",
@@ -121,14 +122,16 @@ def tied_rnn_seq2seq(
         return rnn_decoder(decoder_inputs, state, cell, loop_function, scope=inner)
 
 
-def _feeding(embedding: Any, projection: Any, trained: bool) -> LoopFunction:
-    """The likeliest symbol of the last output, embedded.  trained: gradients go on to the embedding."""
+def feeding(
+    embedding: Any, output_projection: Any = None, update_embedding: bool = True
+) -> LoopFunction:
+    """The likeliest symbol of the last output, embedded.  update_embedding: gradients go on to the embedding."""
 
     def loop_function(last: Any, step: int) -> Any:
-        if projection is not None:
-            last = xw_plus_b(last, projection[0], projection[1])
+        if output_projection is not None:
+            last = xw_plus_b(last, output_projection[0], output_projection[1])
         found = embedding_lookup(embedding, argmax(last, 1))
-        return found if trained else stop_gradient(found)
+        return found if update_embedding else stop_gradient(found)
 
     return loop_function
 
@@ -162,7 +165,7 @@ def embedding_rnn_decoder(
         embedding = get_variable("embedding", [num_symbols, embedding_size])
         function = None
         if feed_previous:
-            function = _feeding(embedding, output_projection, update_embedding_for_previous)
+            function = feeding(embedding, output_projection, update_embedding_for_previous)
         inputs = (embedding_lookup(embedding, each) for each in decoder_inputs)
         return rnn_decoder(inputs, initial_state, cell, loop_function=function)
 
@@ -253,7 +256,7 @@ def embedding_tied_rnn_seq2seq(
 
         def decode(fed: bool) -> Decoded:
             trained = isinstance(feed_previous, bool)
-            function = _feeding(embedding, output_projection, trained) if fed else None
+            function = feeding(embedding, output_projection, trained) if fed else None
             return tied_rnn_seq2seq(read, given, cell, loop_function=function, dtype=current.dtype)
 
         return _either(feed_previous, len(decoder_inputs), decode)
@@ -377,7 +380,7 @@ def embedding_attention_decoder(
         embedding = get_variable("embedding", [num_symbols, embedding_size])
         function = None
         if feed_previous:
-            function = _feeding(embedding, output_projection, update_embedding_for_previous)
+            function = feeding(embedding, output_projection, update_embedding_for_previous)
         return attention_decoder(
             [embedding_lookup(embedding, each) for each in decoder_inputs],
             initial_state,

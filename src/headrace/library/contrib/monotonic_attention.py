@@ -7,6 +7,7 @@ behaviour of TF 1.15 (contrib/seq2seq)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,9 @@ from headrace.ops.random.draws import random_normal
 __all__ = [
     "BahdanauMonotonicAttention",
     "LuongMonotonicAttention",
+    "MonotonicMechanism",
     "monotonic_attention",
+    "monotonic_probability_fn",
     "safe_cumprod",
 ]
 
@@ -83,8 +86,27 @@ def monotonic_attention(p_choose_i: Any, previous_attention: Any, mode: str) -> 
     return found
 
 
-class _Monotonic(Mechanism):
-    """What monotonic mechanisms share: a bias of scores, noise, and alignments before the first step."""
+def monotonic_probability_fn(
+    score: Any, previous_alignments: Any, sigmoid_noise: float, mode: str, seed: int | None = None
+) -> Tensor:
+    """`monotonic_attention` by the sigmoids of scores [batch, entries]; sigmoid_noise: deviation of what is added."""
+    if sigmoid_noise > 0:
+        score = score + sigmoid_noise * random_normal(shape_of(score), dtype=score.dtype, seed=seed)
+    chosen = cast(score > 0, score.dtype) if mode == "hard" else sigmoid(score)
+    return monotonic_attention(chosen, previous_alignments, mode)
+
+
+class MonotonicMechanism(Mechanism):
+    """A mechanism whose alignments before the first step are at the first entry."""
+
+    def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
+        """All of it at the first entry, [batch, entries]."""
+        places = zeros(stack([batch_size]), dtypes.int32)
+        return one_hot(places, self.alignments_size, dtype=dtype)
+
+
+class _Monotonic(MonotonicMechanism):
+    """What monotonic mechanisms share: a bias of scores, and noise."""
 
     _noise: float
     _seed: int | None
@@ -96,18 +118,10 @@ class _Monotonic(Mechanism):
         score = score + get_variable("attention_score_bias", [], score.dtype, start)
         return super()._aligned(score, state)
 
-    def _probabilities(self, score: Any, state: Any) -> Any:
-        if self._noise > 0:
-            score = score + self._noise * random_normal(
-                shape_of(score), dtype=score.dtype, seed=self._seed
-            )
-        chosen = cast(score > 0, score.dtype) if self._mode == "hard" else sigmoid(score)
-        return monotonic_attention(chosen, state, self._mode)
-
-    def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
-        """All of it at the first entry, [batch, entries]."""
-        places = zeros(stack([batch_size]), dtypes.int32)
-        return one_hot(places, self.alignments_size, dtype=dtype)
+    def _probability_of(self, given: Any) -> Callable[[Any, Any], Any]:
+        return lambda score, state: monotonic_probability_fn(
+            score, state, self._noise, self._mode, self._seed
+        )
 
 
 class BahdanauMonotonicAttention(_Monotonic, BahdanauAttention):

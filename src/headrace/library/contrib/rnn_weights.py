@@ -6,7 +6,7 @@ Source: behaviour of TF 1.15 (contrib/rnn)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from headrace.base import nest
@@ -22,7 +22,10 @@ from headrace.ops.linalg.products import matmul
 from headrace.ops.nn.basics import batch_normalization, moments
 from headrace.ops.nn.bias import bias_add
 
-__all__ = ["clean_scope", "depth_of", "linear", "normalized", "sharded"]
+__all__ = ["BIAS", "KERNEL", "Linear", "clean_scope", "depth_of", "linear", "normalized", "sharded"]
+
+KERNEL, BIAS = "kernel", "bias"
+"""What weights of cells are called."""
 
 Cut = Callable[[Any], Any]
 
@@ -53,19 +56,44 @@ def linear(
 
     Raises ValueError.
     """
-    parts: Sequence[Any] = args if nest.is_nested(args) else [args]
-    kind = parts[0].dtype
-    total = sum(depth_of(part) for part in parts)
-    kernel = get_variable("kernel", [total, output_size], kind, kernel_initializer)
-    made: Tensor = matmul(parts[0] if len(parts) == 1 else concat(list(parts), 1), kernel)
-    if not bias:
-        return made
-    with variable_scope(get_variable_scope()) as inner:
-        inner.set_partitioner(None)
-        added = get_variable(
-            "bias", [output_size], kind, bias_initializer or zeros_initializer(dtype=kind)
-        )
-    return bias_add(made, added)
+    return Linear(args, output_size, bias, bias_initializer, kernel_initializer)(args)
+
+
+class Linear:
+    """As `linear`, with variables that are made once, and used by every call."""
+
+    def __init__(
+        self,
+        args: Any,
+        output_size: int,
+        build_bias: bool,
+        bias_initializer: Any = None,
+        kernel_initializer: Any = None,
+    ) -> None:
+        """args: such as it will be called with.  Raises ValueError: there are none, or a depth is not known."""
+        parts = _listed(args)
+        kind = parts[0].dtype
+        total = sum(depth_of(part) for part in parts)
+        self._bias = None
+        self._kernel = get_variable(KERNEL, [total, output_size], kind, kernel_initializer)
+        if build_bias:
+            with variable_scope(get_variable_scope()) as inner:
+                inner.set_partitioner(None)
+                start = bias_initializer or zeros_initializer(dtype=kind)
+                self._bias = get_variable(BIAS, [output_size], kind, start)
+
+    def __call__(self, args: Any) -> Tensor:
+        """[batch, output_size], of [batch, depth] or several side by side."""
+        parts = _listed(args)
+        made: Tensor = matmul(parts[0] if len(parts) == 1 else concat(parts, 1), self._kernel)
+        return made if self._bias is None else bias_add(made, self._bias)
+
+
+def _listed(args: Any) -> list[Any]:
+    parts = list(args) if nest.is_nested(args) else [args]
+    if not parts or parts[0] is None:
+        raise ValueError("`args` must be specified: one tensor [batch, depth], or a list of them")
+    return parts
 
 
 def normalized(x: Any, scope: str, gain: float, shift: float) -> Tensor:

@@ -14,7 +14,7 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.sparse import SparseTensor
 from headrace.library.contrib.arg_scope import add_arg_scope
-from headrace.library.contrib.layer_parts import Collections, layer_scope, open_as_layer
+from headrace.library.contrib.layer_parts import Collections, as_layer, layer_scope
 from headrace.library.contrib.layer_utils import (
     collect_named_outputs,
     get_variable_collections,
@@ -83,12 +83,12 @@ def dropout(
             raise ValueError(
                 f"Invalid value {rate} received for `rate`, expected a value between 0 and 1: keep_prob is {keep_prob}"
             )
-        open_as_layer(inner)
-        outputs = chosen(
-            is_training,
-            lambda: drop(values, rate=rate, noise_shape=noise_shape, seed=seed),
-            lambda: identity(values),
-        )
+        with as_layer(inner):
+            outputs = chosen(
+                is_training,
+                lambda: drop(values, rate=rate, noise_shape=noise_shape, seed=seed),
+                lambda: identity(values),
+            )
         return collect_named_outputs(outputs_collections, inner.name, outputs)
 
 

@@ -1,0 +1,1 @@
+"""Networks for images, as `tf.contrib.slim.nets` has them."""
