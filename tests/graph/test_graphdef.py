@@ -267,3 +267,27 @@ def test_attrs_with_defaults_may_be_left_out(default: tf.Graph) -> None:
     del proto.node[0].attr["dtype"]
     with pytest.raises(ValueError, match=r"dtype.*node 'a' of the GraphDef"):
         tf.import_graph_def(proto)
+
+
+def test_a_loop_is_imported_into_branches_and_loops(default: tf.Graph) -> None:
+    """TensorFlow imports into a loop's body what it refuses to run."""
+
+    def halved() -> None:
+        x = tf.placeholder(tf.float32, [3], name="x")
+        loop = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 0.5), [0, x])
+        tf.identity(loop[1], name="y")
+
+    proto = in_a_graph(halved)
+
+    def eighth(x: tf.Tensor) -> tf.Tensor:
+        (found,) = tf.import_graph_def(proto, input_map={"x:0": x}, return_elements=["y:0"])
+        found.set_shape([3])
+        result: tf.Tensor = found
+        return result
+
+    ones = tf.ones([3])
+    branch = tf.cond(ones[0] > 0, lambda: eighth(ones), lambda: ones)
+    loop = tf.while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, eighth(a)), [0, ones])[1]
+    with tf.Session() as session:
+        found = session.run([branch, loop])
+    assert [each.tolist() for each in found] == [[0.125] * 3, [0.015625] * 3]

@@ -119,6 +119,9 @@ class Context:
 
     def _replace_inputs(self, op: Operation) -> None:
         for index, tensor in enumerate(op.inputs):
+            # The way back of a loop that is imported here comes later, and from inside.
+            if tensor is None:
+                continue
             inside = self.add_value(tensor)
             if inside is not tensor:
                 op._set_input(index, inside)

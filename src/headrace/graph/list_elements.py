@@ -43,6 +43,9 @@ def elements_of(handle: Tensor) -> Elements | None:
         source = handle.op
         if handle in passed or _PASSING.isdisjoint(source.traits) or not source.inputs:
             break
+        # What is taken from a list may be a list, too: an element, of which nothing is known.
+        if PASSES_LIST in source.traits and handle.value_index:
+            break
         if source.inputs[0] is None or source.inputs[0]._dtype is not dtypes.variant:
             break
         passed.append(handle)

@@ -137,7 +137,9 @@ class VariableStore:
         with init_scope():
             value, value_dtype = initializer, None
             if not constant:
-                value, value_dtype = _initial(name, initializer, wanted, dtype, partition_info)
+                value, value_dtype = _initial(
+                    name, initializer, wanted, dtype, partition_info, validate_shape
+                )
             made = Variable(
                 value,
                 trainable=trainable,
@@ -290,6 +292,7 @@ def _initial(
     shape: TensorShape,
     dtype: dtypes.DType,
     partition_info: PartitionInfo | None,
+    validate_shape: bool,
 ) -> tuple[Callable[[], Any], dtypes.DType | None]:
     if isinstance(initializer, type):
         initializer = initializer()
@@ -297,7 +300,8 @@ def _initial(
         extra: dict[str, Any] = {"dtype": dtype}
         if _takes_partition_info(initializer):
             extra["partition_info"] = partition_info
-        return (lambda: initializer(shape.as_list(), **extra)), dtype
+        wanted = shape if validate_shape else TensorShape(None)
+        return (lambda: _fitting(name, initializer(shape.as_list(), **extra), wanted)), dtype
     parameters = inspect.signature(initializer).parameters
     empty = inspect.Parameter.empty
     if all(
@@ -308,6 +312,19 @@ def _initial(
     raise ValueError(
         f"The initializer passed is not valid. Shape of a new variable ({name}) must be fully defined, but instead was "
         f"{shape}; an initializer that takes nothing needs none"
+    )
+
+
+def _fitting(name: str, value: Any, shape: TensorShape) -> Any:
+    """What an initializer gave.  Raises ValueError: it is no value of the shape that was asked for."""
+    if value.__class__ is Tensor and value._raw == shape._raw:
+        return value
+    found = getattr(value, "shape", None)
+    if found is None or shape.is_compatible_with(found):
+        return value
+    raise ValueError(
+        f"The initial value's shape ({TensorShape(found)}) is not compatible with the explicitly supplied `shape` "
+        f"argument ({shape}) of variable {name}: its initializer gives another shape than it is asked for"
     )
 
 

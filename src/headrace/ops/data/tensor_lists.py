@@ -361,9 +361,12 @@ def set_item_op(
 
 @set_item_op.gradient
 def _(op: Operation, dlist: Tensor) -> Any:
-    _, index, item = op.inputs
+    items, index, item = op.inputs
     rest = set_item_op(dlist, index, zeros_like(item))
     ditem = get_item_op(dlist, index, shape_of(item), element_dtype=item.dtype)
+    if op["resize_if_index_out_of_bounds"]:
+        # The list was as long before as what else has come of it is.
+        rest = resize_op(rest, length_op(items))
     return rest, None, ditem
 
 

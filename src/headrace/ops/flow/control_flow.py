@@ -10,6 +10,7 @@ Source of names: GraphDefs of TensorFlow 2.21 with control flow v1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any
 
 from headrace.base import dtypes, nest
@@ -215,8 +216,9 @@ def while_loop(
     """Repeat `loop_vars = body(*loop_vars)` while `cond(*loop_vars)`, a bool scalar, holds; returns the last ones.
 
     loop_vars: a list or tuple of nests.  Shapes stay as they are at the start unless shape_invariants, a nest of
-    TensorShapes like loop_vars, says how they may vary.  A single loop variable is returned bare unless
-    return_same_structure.  back_prop=False: gradients stop at the loop.
+    TensorShapes and Nones like loop_vars, says how they may vary; that of a sparse tensor is its dense_shape's.
+    A single loop variable is returned bare unless return_same_structure.  back_prop=False: gradients stop at the
+    loop.
     Raises TypeError (what is not callable, a dtype that changes), ValueError (no loop_vars, another nest from
     body, a shape that changes).
     """
@@ -240,6 +242,8 @@ def while_loop(
             maximum_iterations,
             return_same_structure,
         )
+    if not isinstance(parallel_iterations, Integral):
+        raise ValueError(f"'parallel_iterations' must be a positive integer: {parallel_iterations}")
     with name_scope(name, "while", [t for t in nest.flatten(loop_vars) if isinstance(t, Tensor)]):
         if not nest.is_nested(loop_vars) or not len(loop_vars):
             raise ValueError("'loop_vars' must be provided: a list or tuple of at least one tensor")
@@ -288,7 +292,11 @@ def _functional(
         raise ValueError("'loop_vars' must be provided: a list or tuple of at least one tensor")
     leaves = nest.flatten(loop_vars)
     tensors = _tensors(leaves)
-    shapes = _kept_shapes(leaves, tensors) if invariants is None else _shapes(invariants, leaves)
+    shapes = (
+        _kept_shapes(leaves, tensors)
+        if invariants is None
+        else _shapes(invariants, leaves, tensors)
+    )
 
     def again(*values: Tensor) -> list[Tensor]:
         returned = body(*_packed(loop_vars, leaves, values))
@@ -336,7 +344,9 @@ def _loop(
     """Build the loop; returns its results as the nest that `body` returned."""
     leaves = nest.flatten(loop_vars)
     values = _tensors(leaves)
-    shapes = _kept_shapes(leaves, values) if invariants is None else _shapes(invariants, leaves)
+    shapes = (
+        _kept_shapes(leaves, values) if invariants is None else _shapes(invariants, leaves, values)
+    )
     with context.entered():
         pred = convert(cond(*_packed(loop_vars, leaves, context.open(values, shapes))))
         inside = _packed(loop_vars, leaves, context.test(pred))
@@ -373,34 +383,42 @@ def _kept_shapes(leaves: Sequence[Any], values: Sequence[Tensor]) -> list[Shape]
         return None
     shapes: list[Shape] = []
     for leaf in leaves:
-        if isinstance(leaf, _VARYING):
-            shapes.extend(_part_shapes(leaf, leaf.shape._raw))
-        else:
-            start = len(shapes)
-            shapes.extend(
-                value.raw_shape for value in values[start : start + len(nodes.tensors_of(leaf))]
-            )
+        start = len(shapes)
+        shapes.extend(_kept(leaf, values[start : start + len(nodes.tensors_of(leaf))]))
     return shapes
 
 
-def _shapes(invariants: Any, leaves: Sequence[Any]) -> list[Shape]:
+def _kept(leaf: Any, parts: Sequence[Tensor]) -> list[Shape]:
+    """`_kept_shapes` of one loop variable."""
+    if isinstance(leaf, _VARYING):
+        return _part_shapes(leaf, leaf.shape._raw)
+    return [part.raw_shape for part in parts]
+
+
+def _shapes(invariants: Any, leaves: Sequence[Any], values: Sequence[Tensor]) -> list[Shape]:
     flat = nest.flatten(invariants)
     if len(flat) != len(leaves):
         raise ValueError(
             f"The two structures don't have the same nested structure: shape_invariants has {len(flat)} shapes "
             f"for {len(leaves)} loop variables"
         )
-    return [
-        raw
-        for leaf, given in zip(leaves, flat, strict=True)
-        for raw in _part_shapes(leaf, _invariant(given, leaf)._raw)
-    ]
+    shapes: list[Shape] = []
+    for leaf, given in zip(leaves, flat, strict=True):
+        start = len(shapes)
+        if given is None:
+            shapes.extend(_kept(leaf, values[start : start + len(nodes.tensors_of(leaf))]))
+        else:
+            shapes.extend(_part_shapes(leaf, _invariant(given, leaf)._raw))
+    return shapes
 
 
 def _invariant(given: Any, leaf: Any) -> TensorShape:
-    """The shape that a loop variable keeps to: a TensorShape, or that of a spec which fits the variable."""
+    """The shape that a loop variable keeps to: a TensorShape, or that of a spec which fits the variable.
+
+    A TensorShape given for a sparse tensor is that of its dense_shape, [rank].
+    """
     if isinstance(given, TensorShape):
-        return given
+        return _of_rank(given) if isinstance(leaf, SparseTensor) else given
     compatible, shape = getattr(given, "is_compatible_with", None), getattr(given, "shape", None)
     if compatible is None or not isinstance(shape, TensorShape):
         raise TypeError(
@@ -409,6 +427,17 @@ def _invariant(given: Any, leaf: Any) -> TensorShape:
     if not compatible(leaf if nodes.is_bundle(leaf) else convert(leaf)):
         raise TypeError(f"TypeSpec {given!r:.200} is not compatible with {leaf!r:.200}")
     return shape
+
+
+def _of_rank(vector: TensorShape) -> TensorShape:
+    """Of what a tensor is whose shape, itself a tensor, has the shape `vector`."""
+    if vector.ndims not in (None, 1):
+        raise ValueError(
+            f"Expected a shape with 1 dimension. Obtained: {vector} which has {vector.ndims} dimensions: the shape "
+            "invariant of a sparse tensor is the shape of its dense_shape"
+        )
+    rank = None if vector._raw is None else vector._raw[0]
+    return TensorShape(None if rank is None else [None] * rank)
 
 
 def _part_shapes(leaf: Any, shape: Shape) -> list[Shape]:

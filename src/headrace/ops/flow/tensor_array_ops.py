@@ -257,6 +257,8 @@ def gather_op(
     Raises InvalidArgument (dtype, index, shapes that differ), Unimplemented (n is 0 and the shape unknown).
     """
     _check_type(handle, dtype)
+    if element_shape._raw != handle.shape:
+        handle.expect(element_shape._raw)
     wanted = indices.tolist()
     whole = handle.read_whole(wanted)
     if whole is not None:

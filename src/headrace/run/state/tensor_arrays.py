@@ -123,6 +123,16 @@ class TensorArray(Resource):
         self._states[index] = WRITTEN
         self._shapes[index] = value.shape
 
+    def expect(self, shape: Shape) -> None:
+        """From now on elements have this shape, as far as it is known.  Raises InvalidArgument: they have another."""
+        try:
+            self.shape = shape_rules.merge(self.shape, shape)
+        except ValueError as error:
+            raise self._bad(
+                f"PartialTensorShape: Incompatible shapes during merge: {shape_rules.text(self.shape)} vs. "
+                f"{shape_rules.text(shape)}"
+            ) from error
+
     def read(self, index: int) -> Any:
         """The element; zeros for one that was never written, if its shape is known.
 
