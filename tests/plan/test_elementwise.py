@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 import headrace as tf
 from headrace.base import errors
 from headrace.ops._kernels import blocks
-from headrace.plan.rules import elementwise
+from headrace.plan.rules import elementwise, group
 from headrace.run.exec.kernel import Runtime
 from headrace.run.exec.program import Program
+from headrace.run.exec.straight import Code
 from headrace.run.exec.worker_pool import WorkerPool
 from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
 
@@ -174,6 +176,33 @@ def test_small_arrays_run_op_by_op_and_give_the_same(runtime: Runtime) -> None:
     y = tf.reduce_sum(tf.tanh(x) * 2 + tf.exp(-x))
     for size in (0, 1, BLOCK, 3 * BLOCK - 1, 3 * BLOCK, 3 * BLOCK + 1, 5 * BLOCK):
         both([y], {x: np.resize(X, size)}, runtime)
+
+
+def test_what_running_op_by_op_takes_is_made_when_it_first_does(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Code] = []
+    make = group._one_by_one
+
+    def counted(*given: Any) -> Code:
+        code = make(*given)
+        made.append(code)
+        return code
+
+    monkeypatch.setattr(group, "_one_by_one", counted)
+    x = placeholder(None)
+    program = compiled([tf.tanh(x) * 2 + 1], [x])
+    run(program, runtime, [np.resize(X, 5 * BLOCK)])
+    assert not made
+    small = np.resize(X, BLOCK // 2)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: run(program, runtime, [small]), range(8)))
+    for each in found:
+        np.testing.assert_array_equal(each[0], np.tanh(small) * 2 + 1)
+    several = len(made)
+    assert several
+    run(program, runtime, [small])
+    assert len(made) == several
 
 
 def test_arrays_that_do_not_lie_in_one_piece(runtime: Runtime) -> None:

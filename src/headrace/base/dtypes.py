@@ -27,11 +27,12 @@ _REF_OFFSET: Final = 100  # the enum number of a ref type is its base type's plu
 class DType:
     """An element type.  `DType(1)` and `as_dtype(...)` return the interned object."""
 
-    __slots__ = ("_base", "_enum", "_kind", "_ref", "name", "np")
+    __slots__ = ("_base", "_enum", "_is_ref_dtype", "_kind", "_ref", "name", "np")
 
     name: str
     np: np.dtype[Any]  # of run-time values; object for string, resource, variant
     _enum: int
+    _is_ref_dtype: builtins.bool
     _kind: str  # f float, i signed, u unsigned, c complex, b bool, q quantized, s string, h handle
     _base: DType
     _ref: DType
@@ -63,10 +64,6 @@ class DType:
         if self._base is complex128:
             return float64
         return self
-
-    @property
-    def _is_ref_dtype(self) -> builtins.bool:
-        return self._enum > _REF_OFFSET
 
     @property
     def _as_ref(self) -> DType:
@@ -198,6 +195,7 @@ def _new(name: str, enum: int, kind: str, values: np.dtype[Any], base: DType | N
     made = object.__new__(DType)
     made.name, made._enum, made._kind, made.np = name, enum, kind, values
     made._base = made if base is None else base
+    made._is_ref_dtype = base is not None
     _BY_ENUM[enum] = _BY_NAME[name] = made
     return made
 

@@ -24,9 +24,10 @@ class Making:
     """Of an op.
 
     attrs: their definitions, by name.  count: of inputs, lists being one.  inputs: of each; None where one is a list.
-    output: where it is the only one, and no list.  defaults: what a node has for each attr, in order, that it does not
-    say, `MISSING` where it has to, which `needed` names; `lists` are those of which every node has its own.  allowed:
-    attrs that are one dtype, with the identities of those that it may be.  checks: whether more is asked of values.
+    references: of each whether it is one; None likewise.  output: where it is the only one, and no list.  defaults:
+    what a node has for each attr, in order, that it does not say, `MISSING` where it has to, which `needed` names;
+    `lists` are those of which every node has its own.  allowed: attrs that are one dtype, with the identities of those
+    that it may be.  checks: whether more is asked of values.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Making:
         "lists",
         "needed",
         "output",
+        "references",
         "takes_ref",
     )
 
@@ -51,7 +53,9 @@ class Making:
         self.inputs: tuple[Kind, ...] | None = None
         if not any(each.is_list for each in inputs):
             self.inputs = tuple(map(_kind, inputs))
-        self.takes_ref = any(each.is_ref for each in inputs)
+        references = tuple([each.is_ref for each in inputs])
+        self.references = None if self.inputs is None else references
+        self.takes_ref = any(references)
         self.output: Kind | None = None
         if len(outputs) == 1 and not outputs[0].is_list:
             self.output = _kind(outputs[0])

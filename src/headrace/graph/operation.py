@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import device as devices
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.base.traits import NONE, STATEFUL
+from headrace.base.traits import NONE, STATEFUL, Trait
 from headrace.graph import scopes
 from headrace.graph.registry import OpSpec
 from headrace.graph.shape_fns import ShapeContext
@@ -45,6 +46,14 @@ def is_ours(kind: type) -> bool:
     """Whether headrace has the class and all that it extends, so that its methods are none of the program's."""
     modules = {each.__module__.partition(".")[0] for each in kind.__mro__}
     return modules <= {__name__.partition(".")[0], "abc", "builtins", "typing"}
+
+
+def traits_among(ops: Iterable[Operation]) -> frozenset[Trait]:
+    """Traits that the op of at least one of the nodes has."""
+    return NONE.union(*set(map(_traits, ops)))
+
+
+_traits = attrgetter("traits")
 
 
 class _Ours(dict[str, bool]):

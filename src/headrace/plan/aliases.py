@@ -8,8 +8,18 @@ Called by: plan.lifting, plan.compile_dataflow.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
-from headrace.base.traits import ALIASES, ENTER, EXIT, KEEPS_REFS, MERGE, NEXT_ITERATION, SWITCH
+from headrace.base.traits import (
+    ALIASES,
+    ENTER,
+    EXIT,
+    KEEPS_REFS,
+    MERGE,
+    NEXT_ITERATION,
+    SWITCH,
+    Trait,
+)
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 
@@ -19,7 +29,7 @@ _PASSING = frozenset((KEEPS_REFS, SWITCH, MERGE, ENTER, EXIT, NEXT_ITERATION))
 def references_in(ops: Sequence[Operation]) -> set[Tensor]:
     """Tensors that may be references, those that a loop hands to its next iteration included."""
     found = {tensor for op in ops for tensor in op.outputs if tensor._dtype._is_ref_dtype}
-    passing = [op for op in ops if _passes(op)]
+    passing = [op for op in ops if _passes(op.traits)] if found else []
     known = 0
     while known != len(found):
         known = len(found)
@@ -37,9 +47,11 @@ def aliases_in(ops: Sequence[Operation], references: set[Tensor] | None = None) 
     if references is None:
         references = references_in(ops)
     found: set[Tensor] = set()
-    giving = [(op, _passes(op)) for op in ops if ALIASES in op.traits or _passes(op)]
+    if not references:
+        return found
+    giving = [(op, _passes(op.traits)) for op in ops if _may_give(op.traits)]
     known = -1
-    while references and known != len(found):
+    while known != len(found):
         known = len(found)
         for op, passes in giving:
             looks = not found.isdisjoint(op.inputs)
@@ -48,6 +60,13 @@ def aliases_in(ops: Sequence[Operation], references: set[Tensor] | None = None) 
     return found
 
 
-def _passes(op: Operation) -> bool:
-    """Whether a reference goes through `op`."""
-    return not _PASSING.isdisjoint(op.traits)
+@cache
+def _passes(traits: frozenset[Trait]) -> bool:
+    """Whether a reference goes through an op."""
+    return not _PASSING.isdisjoint(traits)
+
+
+@cache
+def _may_give(traits: frozenset[Trait]) -> bool:
+    """Whether what an op makes of a reference or an alias may be an alias."""
+    return ALIASES in traits or _passes(traits)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,8 +69,11 @@ def _may_be_plain(tensor: Tensor) -> bool:
     return not tensor._raw and tensor._dtype._base.np.kind in SCALAR_KINDS
 
 
-def wants_reference(op: Operation, spec: OpSpec) -> list[bool]:
+def wants_reference(op: Operation, spec: OpSpec) -> Sequence[bool]:
     """For each flat input, whether the schema asks for a reference."""
+    single = spec.making.references
+    if single is not None:
+        return single
     wanted: list[bool] = []
     for definition in spec.inputs:
         count = 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from headrace.base.traits import CONTROL_FLOW
 from headrace.graph.graph import Operation
+from headrace.graph.operation import traits_among
 from headrace.graph.tensor import Tensor
 from headrace.plan import explain
 from headrace.plan.devices import Placed, placed
@@ -57,7 +58,7 @@ def compile_program(
     Raises: Unimplemented (a node whose op has no kernel here), InvalidArgument (a device that is not there).
     """
     elsewhere = placed(pruned.ops, devices)
-    nests = any(CONTROL_FLOW in op.traits for op in pruned.ops)
+    nests = CONTROL_FLOW in traits_among(pruned.ops)
     why = "since values may be dead"
     if not dataflow and (fold or not nests):
         request = Request(pruned, args, returns, devices, memos, fold, _functions, elsewhere)

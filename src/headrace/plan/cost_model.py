@@ -24,7 +24,10 @@ _HARDLY_ANYTHING = frozenset((ALIASES, HANDLE, OF_SHAPE, AT_ONCE))
 
 
 def cost(op: Operation) -> int:
-    """Elements that the node looks at or makes, some more where each is worked on several times; 0: hardly anything."""
+    """Elements that the node looks at or makes, some more where each is worked on several times; 0: hardly anything.
+
+    From `MUCH` on there may be more than it says.
+    """
     spec = op.spec
     if spec is None or not _HARDLY_ANYTHING.isdisjoint(op.traits):
         return 0
@@ -36,15 +39,18 @@ def cost(op: Operation) -> int:
 
 
 def _most(inputs: Sequence[Tensor], outputs: Sequence[Tensor], unknown: int) -> int:
-    """Elements of the largest of them, at least 1; unknown: of one of which not even the rank is known."""
+    """Elements of the largest of them, at least 1, or of one that has `MUCH`.
+
+    unknown: of one of which not even the rank is known.
+    """
     most = 1
     for tensor in (*inputs, *outputs):
         raw = tensor._raw
         if raw:
-            size = 1
-            for dimension in raw:
-                size *= _UNKNOWN if dimension is None else dimension
-            most = max(most, size)
+            known = [_UNKNOWN if size is None else size for size in raw] if None in raw else raw
+            most = max(most, math.prod(known))  # type: ignore[arg-type]
+            if most >= MUCH:
+                break
         elif raw is None:
             most = max(most, unknown)
     return most
@@ -72,7 +78,11 @@ class PollSchedule:
 
         again: what comes next may have been done before, and will be again.
         """
-        comes = max(map(cost, ops), default=0)
+        comes = 0
+        for op in ops:
+            comes = max(comes, cost(op))
+            if comes >= MUCH:
+                break
         if not comes:
             return False
         done = self._done.get(segment, 0)

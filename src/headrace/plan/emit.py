@@ -12,7 +12,7 @@ from headrace.base.traits import HANDLE, POLLS, UPDATES
 from headrace.plan import check
 from headrace.plan.binding import SCALAR_KINDS
 from headrace.plan.cost_model import may_share
-from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, SHAPES, Instr, Step, instrs
+from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, SHAPES, Instr, Step
 from headrace.plan.nesting import Conditions, Loop, Required, Select
 from headrace.plan.registers import is_fresh
 from headrace.plan.staged import taking
@@ -48,7 +48,7 @@ def emit(step: Step, before: Step) -> Program:
         for place, tensor in enumerate(request.args, 1)
         if tensor._raw == () and tensor._dtype._base.np.kind in SCALAR_KINDS
     ]
-    everything = [*instrs(step.code)] if step.nests else step.code
+    everything = step.everything
     kinds = {instr.op.traits for instr in everything if instr.what == NODE}
     shares = any(instr.what == NODE and may_share(instr.op) for instr in everything)
     shares = shares or any(each.body and each.what not in _ALONE for each in everything)
@@ -120,18 +120,18 @@ def _instructions(code: Iterable[Instr], step: Step) -> list[Instruction]:
     made = []
     for instr in code:
         kernel, kind, over = instr.kernel, CALL, instr.over
-        if instr.waiter >= 0 and instr.what == NODE:
-            kernel, kind = in_place(_waiter(instr, step)), WHOLE
-        elif instr.what != NODE:
+        if instr.what != NODE:
             kernel, kind = _of_runtime(instr, step)
+        elif instr.waiter >= 0:
+            kernel, kind = in_place(_waiter(instr, step)), WHOLE
         elif not instr.op.spec.single_output:  # type: ignore[union-attr]
             kind = MANY
         assert kernel is not None
         made.append(
             Instruction(
                 kernel,
-                tuple([register[value] for value in instr.inputs]),
-                tuple([register[value] for value in instr.outputs]),
+                tuple(map(register.__getitem__, instr.inputs)),
+                tuple(map(register.__getitem__, instr.outputs)),
                 infos(instr.op),
                 kind,
                 over if over < 0 else register[over],

@@ -11,42 +11,42 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from headrace.base.traits import NEVER_FAILS
-from headrace.graph.operation import Operation
-from headrace.plan.ir import BRANCH, LOOP, NODE, Instr, Step, instrs
+from headrace.plan.ir import BRANCH, LOOP, NODE, Instr, Step
 from headrace.plan.nesting import closed
 
 
 def leave_idle(step: Step) -> Step:
     """The step without them."""
-    everything = instrs(step.code) if step.nests else step.code
-    awaited = {control for instr in everything for control in instr.controls}
-    return _without(step, awaited, step.nests)
+    idle = [instr for instr in step.everything if not instr.outputs and _does_nothing(instr)]
+    if not idle and not step.nests:
+        return step
+    if idle:
+        awaited = {control for instr in step.everything for control in instr.controls}
+        idle = [instr for instr in idle if instr.op not in awaited]
+    return _without(step, {*idle}, step.nests)
 
 
-def _without(step: Step, awaited: AbstractSet[Operation], unread: bool) -> Step:
+def _does_nothing(instr: Instr) -> bool:
+    return not (instr.outputs or instr.inputs or instr.effects or instr.what != NODE or instr.body)
+
+
+def _without(step: Step, idle: AbstractSet[Instr], unread: bool) -> Step:
     """unread: also without what nobody reads."""
     read = set(step.results)
     code: list[Instr] = []
+    changed = False
     for instr in reversed(step.code):
         if instr.what in (BRANCH, LOOP):
-            bodies = tuple([_without(body, awaited, True) for body in instr.body])
+            bodies = tuple([_without(body, idle, True) for body in instr.body])
             if any(new is not old for new, old in zip(bodies, instr.body, strict=True)):
-                instr = closed(instr.changed(body=bodies))
-        elif _does_nothing(instr, awaited) or (unread and _is_unread(instr, read)):
+                instr, changed = closed(instr.changed(body=bodies)), True
+        elif instr in idle or (unread and _is_unread(instr, read)):
+            changed = True
             continue
-        read.update(instr.inputs)
+        if unread:
+            read.update(instr.inputs)
         code.append(instr)
-    code.reverse()
-    same = len(code) == len(step.code) and all(
-        new is old for new, old in zip(code, step.code, strict=True)
-    )
-    return step if same else step.with_code(code)
-
-
-def _does_nothing(instr: Instr, awaited: AbstractSet[Operation]) -> bool:
-    if instr.what != NODE or instr.effects or instr.inputs or instr.outputs:
-        return False
-    return not instr.body and instr.op not in awaited
+    return step.with_code(code[::-1]) if changed else step
 
 
 def _is_unread(instr: Instr, read: AbstractSet[int]) -> bool:

@@ -14,12 +14,15 @@ from typing import Final
 
 from headrace.base.traits import CONTROL_FLOW, KEEPS_REFS, MERGE, SWITCH
 from headrace.graph.graph import Operation
+from headrace.graph.operation import traits_among
 
 ASKS: Final = "IsVariableInitialized"
 
 
 def has_branches(ops: Collection[Operation], wanted: Collection[Operation]) -> bool:
     """Whether there is control flow among the nodes of a step beside such reads.  wanted: nodes that are fetched."""
+    if CONTROL_FLOW not in traits_among(ops):
+        return False
     flows = {op for op in ops if CONTROL_FLOW in op.traits}
     if flows and any(op.type == ASKS for op in ops):
         for members in reads_in(ops, wanted):

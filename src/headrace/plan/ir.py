@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
+from operator import attrgetter
 from typing import Any, Final
 
-from headrace.base.traits import HANDLE, MAY_WAIT, STATEFUL
+from headrace.base.traits import HANDLE, MAY_WAIT, STATEFUL, Trait
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.infos import Infos
@@ -84,27 +87,13 @@ class Instr:
 
     def changed(self, **fields: Any) -> Instr:
         """A copy with other fields."""
-        copy = Instr(
-            self.op,
-            self.nodes,
-            self.inputs,
-            self.outputs,
-            self.effects,
-            self.device,
-            self.controls,
-            self.after,
-            self.waiter,
-            self.what,
-            self.kernel,
-            self.body,
-            self.over,
-            self.refers,
-            self.detail,
-            self.told,
-        )
+        copy = Instr(*_all_of(self))
         for name, value in fields.items():
             setattr(copy, name, value)
         return copy
+
+
+_all_of = attrgetter(*Instr.__slots__)
 
 
 class Values:
@@ -209,9 +198,27 @@ class Step:
         return Step(self.request, self.values, code, list(results), args)
 
     @cached_property
-    def types(self) -> frozenset[str]:
-        """Types of the nodes."""
-        return frozenset({instr.op.type for instr in self.code})
+    def everything(self) -> Sequence[Instr]:
+        """All instructions, as `instrs` gives them; not asked of nested steps."""
+        return instrs(self.code) if self.nests else self.code
+
+    @cached_property
+    def by_type(self) -> Mapping[str, Sequence[Instr]]:
+        """Instructions by the type of their node, in order."""
+        found = defaultdict[str, list[Instr]](list)
+        for instr in self.code:
+            found[instr.op.type].append(instr)
+        return dict(found)
+
+    @cached_property
+    def types(self) -> Mapping[str, frozenset[Trait]]:
+        """Types of all nodes, those in branches and loops too, with their traits."""
+        found = {name: instrs[0].op.traits for name, instrs in self.by_type.items()}
+        for instr in self.code:
+            if instr.what in (BRANCH, LOOP):
+                for body in instr.body:
+                    found.update(body.types)
+        return found
 
     @cached_property
     def facts(self) -> Facts:
@@ -222,28 +229,41 @@ class Step:
 class Facts:
     """Who makes and uses what in one version of a step: the one thing that rules search.
 
-    place: of each instruction.  writers: how many that write come before each.  awaited: nodes that others were told to
-    wait for.  results: as a set.
+    results: as a set.  What takes a walk over all instructions is found when it is first asked for.
     """
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.values = step.values
         self.results = frozenset(step.results)
-        self.place = {instr: place for place, instr in enumerate(step.code)}
-        self._maker = {value: instr for instr in step.code for value in instr.outputs}
-        self._users: defaultdict[int, list[Instr]] = defaultdict(list)
-        self.writers: list[int] = []
-        self.awaited: set[Operation] = set()
-        count, writers, users = 0, self.writers, self._users
-        for instr in step.code:
-            writers.append(count)
-            if instr.effects:
-                count += 1
+
+    @cached_property
+    def place(self) -> Mapping[Instr, int]:
+        """Of each instruction."""
+        code = self.step.code
+        return dict(zip(code, range(len(code)), strict=True))
+
+    @cached_property
+    def writers(self) -> Sequence[int]:
+        """How many that write come before each, and before the end."""
+        return [*accumulate([instr.effects != 0 for instr in self.step.code], initial=0)]
+
+    @cached_property
+    def awaited(self) -> AbstractSet[Operation]:
+        """Nodes that others were told to wait for."""
+        return {control for instr in self.step.code for control in instr.controls}
+
+    @cached_property
+    def _maker(self) -> Mapping[int, Instr]:
+        return {value: instr for instr in self.step.code for value in instr.outputs}
+
+    @cached_property
+    def _users(self) -> Mapping[int, list[Instr]]:
+        users = defaultdict[int, list[Instr]](list)
+        for instr in self.step.code:
             for value in instr.inputs:
                 users[value].append(instr)
-            if instr.controls:
-                self.awaited.update(instr.controls)
+        return users
 
     def maker(self, value: int) -> Instr | None:
         """The instruction that gives it; None for arguments and constants."""
@@ -263,14 +283,6 @@ class Facts:
         if value in self.results:
             count += self.step.results.count(value)
         return count == 1
-
-    @cached_property
-    def by_type(self) -> Mapping[str, Sequence[Instr]]:
-        """Instructions by the type of their node, in order."""
-        found: dict[str, list[Instr]] = {}
-        for instr in self.step.code:
-            found.setdefault(instr.op.type, []).append(instr)
-        return found
 
     @cached_property
     def waits(self) -> Mapping[Instr, frozenset[int]]:
@@ -304,10 +316,12 @@ def effects_of(op: Operation) -> int:
     return WRITES if STATEFUL in spec.traits or spec.takes_ref else 0
 
 
-def instrs(code: Iterable[Instr]) -> Iterable[Instr]:
+def instrs(code: Iterable[Instr]) -> list[Instr]:
     """All of them, those of branches and loops after what they are in; not those of groups."""
+    found = []
     for instr in code:
-        yield instr
+        found.append(instr)
         if instr.what in (BRANCH, LOOP):
             for step in instr.body:
-                yield from instrs(step.code)
+                found += instrs(step.code)
+    return found

@@ -15,31 +15,32 @@ from headrace.plan.ir import NOTHING, WAITS, Instr, Request, Step, Values, effec
 
 def lift(request: Request, nests: bool) -> Step:
     """An instruction for each node, in order; nests: there are branches or loops among them."""
-    values = Values(request.args)
-    number = values.number
+    values, ops = Values(request.args), request.pruned.ops
+    number, tensors = values.number, values.tensors
     fed = set(number)
-    tensors = values.tensors
-    refers = False
-    for op in request.pruned.ops:
-        for tensor in op.outputs:
-            refers = refers or tensor._dtype._is_ref_dtype
-            if tensor not in fed:  # a fed one's own result goes where nobody looks
-                number[tensor] = len(tensors)
-                tensors.append(tensor)
+    results = [tensor for op in ops for tensor in op.outputs if tensor not in fed]
+    number.update(zip(results, range(len(tensors), len(tensors) + len(results)), strict=True))
+    tensors += results
     controls, devices = request.pruned.controls, request.devices
-    effects: dict[str, int] = {}
+    effects: dict[tuple[str, bool], int] = {}
     after: dict[Operation, frozenset[int]] | None = None
     waiters = 0
     code: list[Instr] = []
-    for op in request.pruned.ops:
-        known = effects.get(op.type)
-        if known is None or not op.inputs:
-            known = effects[op.type] = effects_of(op)
+    for op in ops:
+        inputs, outputs = op.inputs, op.outputs
+        kind = op.type, not inputs
+        known = effects.get(kind)
+        if known is None:
+            known = effects[kind] = effects_of(op)
+        if fed.isdisjoint(outputs):
+            made = tuple(map(number.__getitem__, outputs))
+        else:  # a fed one's own result goes where nobody looks
+            made = tuple([number[t] if t not in fed else values.new(t) for t in outputs])
         instr = Instr(
             op,
             (op,),
-            tuple([number[tensor] for tensor in op.inputs]),
-            tuple([number[t] if t not in fed else values.new(t) for t in op.outputs]),
+            tuple(map(number.__getitem__, inputs)),
+            made,
             known,
             devices.get(op, op.device),
             controls[op],
@@ -52,10 +53,10 @@ def lift(request: Request, nests: bool) -> Step:
                 instr.waiter, waiters = waiters, waiters + 1
                 after[op] = instr.after | {instr.waiter}
         code.append(instr)
-    if refers:
-        references = references_in(request.pruned.ops)
+    references = references_in(ops)
+    if references:
         values.references.update(number[t] for t in references if t in number)
-        aliases = aliases_in(request.pruned.ops, references)
+        aliases = aliases_in(ops, references)
         values.aliases.update(number[t] for t in aliases if t in number)
     step = Step(request, values, code, [number[tensor] for tensor in request.returns])
     step.nests = nests

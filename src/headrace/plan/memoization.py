@@ -12,7 +12,7 @@ Called by: plan.passes.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,31 +52,34 @@ def memoize_shapes(step: Step) -> Step:
     values, facts = step.values, step.facts
     behind: dict[Instr, dict[Instr, None]] = {}  # of each node that follows from shapes
     asked: dict[Instr, dict[int, None]] = {}
+    follows: dict[int, Instr] = {}  # of their values, who makes them
     wanted: set[Instr | None] = {facts.maker(value) for value in step.results}
     for instr in step.code:
-        makers = [facts.maker(value) for value in instr.inputs]
-        known = [maker for maker in makers if maker is not None and maker in behind]
+        known: Sequence[Instr] = ()
+        if not follows.keys().isdisjoint(instr.inputs):
+            known = [follows[value] for value in instr.inputs if value in follows]
+        of_shape = OF_SHAPE in instr.op.traits
         if instr.what == SIZES:
+            alone = True
+        elif not (of_shape or known) or not _only_computes(instr):
+            wanted.update(known)
+            continue
+        else:
+            alone = of_shape and _have_shapes(instr, step)
+        if alone:
             wanted.update(known)
             behind[instr], asked[instr] = {instr: None}, dict.fromkeys(instr.inputs)
-            continue
-        if not _only_computes(instr):
-            pass
-        elif OF_SHAPE in instr.op.traits and _have_shapes(instr, step):
-            wanted.update(known)
-            behind[instr], asked[instr] = {instr: None}, dict.fromkeys(instr.inputs)
-            continue
-        elif known and all(
-            value in values.constants or maker in behind
-            for value, maker in zip(instr.inputs, makers, strict=True)
-        ):
+        elif known and all(value in values.constants or value in follows for value in instr.inputs):
             behind[instr] = {each: None for maker in known for each in behind[maker]} | {
                 instr: None
             }
             asked[instr] = {each: None for maker in known for each in asked[maker]}
+        else:
+            wanted.update(known)
             continue
-        wanted.update(known)
-    wanted.update(i for i in behind if not any(facts.uses(v) for v in i.outputs))
+        follows.update(dict.fromkeys(instr.outputs, instr))
+    taken = set[int]().union(*[instr.inputs for instr in step.code])
+    wanted.update(instr for instr in behind if taken.isdisjoint(instr.outputs))
     groups = [
         joined(SHAPES, Match(behind[instr], _memoized(tuple(asked[instr]))), step)
         for instr in behind

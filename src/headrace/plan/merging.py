@@ -12,14 +12,14 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
-from headrace.base import dtypes
 from headrace.base.dtypes import DType
 from headrace.base.traits import CONST, KEEPS_REFS, SNAPSHOTS, TAKES_REFS
 from headrace.graph.const_value import const_array, folded
 from headrace.graph.graph import Operation
-from headrace.graph.registry import OpSpec
+from headrace.graph.registry import OpSpec, Same
 from headrace.plan.ir import BRANCH, DECIDE, LOOP, NOTHING, Instr, Step, Values
 
 _OF_REFERENCES = frozenset((KEEPS_REFS, TAKES_REFS, SNAPSHOTS))
@@ -27,14 +27,26 @@ _OPAQUE = frozenset((BRANCH, LOOP, DECIDE))
 _LARGEST_CONSTANT = 64  # bytes; larger ones are not worth comparing
 
 
+class _Kind(NamedTuple):
+    """What is known of all nodes of an op.
+
+    hands_on: it gives what it gets; same: see `OpSpec.same`.  spec: of one whose nodes may be equal.
+    """
+
+    hands_on: bool
+    same: Same | None
+    spec: OpSpec | None
+    constant: bool
+
+
 def merge(step: Step) -> Step:
     """Equal nodes become one, under the name of the first; in a step with branches and loops, those outside of them."""
-    values = step.values
     fixed = _fixed(step) if step.nests else NOTHING
+    changing = _no_arrays(step.values)
     alike: dict[Any, int] = {}  # constants that were loaded, by what they are
     same: dict[int, int] = {}
     known: dict[Any, int] = {}
-    comparable: dict[str, OpSpec | None] = {}
+    kinds: dict[str, _Kind] = {}
     code: list[Instr] = []
     place: dict[int, int] = {}  # of who gives a value
     others: dict[int, list[Operation]] = {}  # nodes that one stands for beside its own, by place
@@ -43,27 +55,26 @@ def merge(step: Step) -> Step:
             code.append(instr)
             continue
         if same and not same.keys().isdisjoint(instr.inputs):
-            instr = instr.changed(inputs=tuple([same.get(v, v) for v in instr.inputs]))
+            instr = instr.changed(inputs=tuple(map(same.get, instr.inputs, instr.inputs)))
         op = instr.op
-        free = fixed.isdisjoint(instr.outputs)
-        if free and KEEPS_REFS in op.traits and _is_value(instr.inputs[0], values):
-            same[instr.outputs[0]] = instr.inputs[0]
-            if instr.inputs[0] in place:
-                others.setdefault(place[instr.inputs[0]], []).append(op)
-            continue
-        if free and (at := _handed_on(instr, code, place)) is not None:
-            given = instr.inputs[at]
-            if _is_value(given, values):
+        kind = kinds.get(op.type)
+        if kind is None:
+            kind = kinds[op.type] = _kind(op)
+        hands_on, same_fn, spec, constant = kind
+        free = not fixed or fixed.isdisjoint(instr.outputs)
+        if (hands_on or same_fn is not None) and free:
+            given = _handed_on(instr, kind, code, place, changing)
+            if given is not None:
                 same[instr.outputs[0]] = given
                 if given in place:
                     others.setdefault(place[given], []).append(op)
                 continue
-        if op.type not in comparable:
-            comparable[op.type] = op.spec if _is_comparable(op.spec) else None
-        spec = comparable[op.type]
         key = None
         if spec is not None and not instr.controls:
-            key = _constant(op) if CONST in op.traits else _computation(instr, spec, step, alike)
+            if constant:
+                key = _content(const_array(op), op.attrs["dtype"])
+            elif instr.inputs and instr.outputs and changing.isdisjoint(instr.inputs):
+                key = _computation(instr, spec, step, alike)
         if key is not None:
             first = known.setdefault(key, len(code))
             if first < len(code) and free:
@@ -80,12 +91,28 @@ def merge(step: Step) -> Step:
     return step.with_code(code, [same.get(value, value) for value in step.results])
 
 
-def _handed_on(instr: Instr, code: Sequence[Instr], place: Mapping[int, int]) -> int | None:
-    """Which input a node gives as it is: a product with 1, a reshape to the shape that is there."""
-    spec = instr.op.spec
-    if spec is None or spec.same_fn is None or instr.controls:
+def _kind(op: Operation) -> _Kind:
+    spec, traits = op.spec, op.traits
+    comparable = spec if _is_comparable(spec) else None
+    return _Kind(
+        KEEPS_REFS in traits, None if spec is None else spec.same_fn, comparable, CONST in traits
+    )
+
+
+def _handed_on(
+    instr: Instr,
+    kind: _Kind,
+    code: Sequence[Instr],
+    place: Mapping[int, int],
+    changing: AbstractSet[int],
+) -> int | None:
+    """The input that a node gives as it is: an Identity, a product with 1, a reshape to the shape that is there."""
+    if kind.hands_on and instr.inputs[0] not in changing:
+        return instr.inputs[0]
+    if kind.same is None or instr.controls:
         return None
-    return spec.same_fn(instr.op, [_known(value, code, place) for value in instr.inputs])
+    at = kind.same(instr.op, [_known(value, code, place) for value in instr.inputs])
+    return None if at is None or instr.inputs[at] in changing else instr.inputs[at]
 
 
 def _known(value: int, code: Sequence[Instr], place: Mapping[int, int]) -> Any:
@@ -114,10 +141,6 @@ def _is_comparable(spec: OpSpec | None) -> bool:
     return spec.traits.isdisjoint(_OF_REFERENCES)
 
 
-def _constant(op: Operation) -> Any:
-    return _content(const_array(op), op.attrs["dtype"])
-
-
 def _content(value: Any, dtype: DType) -> Any:
     """What tells a constant from others; None for one that is too large."""
     if value.nbytes > _LARGEST_CONSTANT:
@@ -144,11 +167,6 @@ def _fixed(step: Step) -> frozenset[int]:
 
 def _computation(instr: Instr, spec: OpSpec, step: Step, alike: dict[Any, int]) -> Any:
     values = step.values
-    if not instr.inputs or not instr.outputs:
-        return None
-    for value in instr.inputs:
-        if not _is_value(value, values):
-            return None
     where, inputs = step.request.placed.get(instr.op), instr.inputs
     if not values.constants.keys().isdisjoint(inputs):
         inputs = tuple([_first_alike(value, values, alike) for value in inputs])
@@ -163,12 +181,14 @@ def _computation(instr: Instr, spec: OpSpec, step: Step, alike: dict[Any, int]) 
     return key
 
 
-def _is_value(value: int, values: Values) -> bool:
-    """Whether it is an array that nobody changes."""
-    kind = values.tensor(value)._dtype
-    if kind._is_ref_dtype or kind is dtypes.resource or kind is dtypes.variant:
-        return False
-    return value not in values.changing
+def _no_arrays(values: Values) -> AbstractSet[int]:
+    """Values that are no arrays, or such that somebody may change."""
+    found = {
+        value
+        for value, tensor in enumerate(values.tensors)
+        if tensor is not None and (tensor._dtype._is_ref_dtype or tensor._dtype._kind == "h")
+    }
+    return found | values.changing
 
 
 def _hashable(value: Any) -> Any:

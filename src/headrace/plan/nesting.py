@@ -436,7 +436,12 @@ def closed(instr: Instr) -> Instr:
     """A branch or loop with what it reads, writes and does; others as they are."""
     if instr.what not in (BRANCH, LOOP):
         return instr
-    bodies = [step.with_code([closed(each) for each in step.code]) for step in instr.body]
+    bodies = [
+        step.with_code([closed(each) for each in step.code])
+        if any(each.what in (BRANCH, LOOP) for each in step.code)
+        else step
+        for step in instr.body
+    ]
     read: dict[int, None] = {}
     written: dict[int, None] = {}
     for step in bodies:

@@ -9,7 +9,7 @@ Called by: client.local, serve.  Threads: any; the graph must not change meanwhi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.base import errors
@@ -61,8 +61,7 @@ def _pruned(walk: _Walk, roots: Sequence[Operation], references: set[Tensor]) ->
     if references:
         _check_none_changed(ops, references)
     for op in ops:
-        label = op.attrs.get("_kernel")
-        if label:
+        if "_kernel" in op.attrs and (label := op.attrs["_kernel"]):
             text = label.decode(errors="replace") if isinstance(label, bytes) else label
             raise errors.invalid_argument(
                 f"No OpKernel was registered to support Op {op.type!r} with the label {text!r}, which node {op.name!r} "
@@ -91,30 +90,37 @@ def _check_none_changed(ops: Sequence[Operation], fed: set[Tensor]) -> None:
                 )
 
 
-def _found(fed: set[Tensor], roots: Sequence[Operation]) -> set[Operation]:
-    """The nodes that are needed, when an edge from a node that only computes stands for what is behind it."""
-    found: set[Operation] = set()
+def _found(fed: set[Tensor], roots: Sequence[Operation]) -> dict[Operation, list[Operation]]:
+    """The nodes that are needed, when an edge from a node that only computes stands for what is behind it.
+
+    For each the nodes whose outputs it takes, but for those that are fed.
+    """
+    found: dict[Operation, list[Operation]] = {}
     passed: set[Operation] = set()  # only on the way to what is behind them
     needed, behind = list(roots), list[Operation]()
     while needed or behind:
-        if needed:
+        while needed:
             op = needed.pop()
             if op in found:
                 continue
-            found.add(op)
-            needed.extend([tensor.op for tensor in op.inputs if tensor not in fed])
-        else:
+            found[op] = sources = [tensor.op for tensor in op.inputs if tensor not in fed]
+            needed += sources
+            if op.control_inputs:
+                _sort(_waited_for(op, fed), needed, behind)
+        if behind:
             op = behind.pop()
             if op in found or op in passed:
                 continue
             passed.add(op)
-            for tensor in op.inputs:
-                if tensor not in fed:
-                    (behind if _is_silent(tensor.op) else needed).append(tensor.op)
-        if op.control_inputs:
-            for control in _waited_for(op, fed):
-                (behind if _is_silent(control) else needed).append(control)
+            sources = [tensor.op for tensor in op.inputs if tensor not in fed]
+            _sort([*sources, *_waited_for(op, fed)], needed, behind)
     return found
+
+
+def _sort(sources: Iterable[Operation], needed: list[Operation], behind: list[Operation]) -> None:
+    """Nodes that only compute go to `behind`, others are needed."""
+    for source in sources:
+        (behind if _is_silent(source) else needed).append(source)
 
 
 def _waited_for(op: Operation, fed: set[Tensor]) -> list[Operation]:
@@ -130,12 +136,15 @@ def _is_silent(op: Operation) -> bool:
     """Whether `op` only computes."""
     if NEVER_FAILS not in op.traits:
         return False
-    return not any(tensor._dtype._is_ref_dtype for tensor in op.inputs)
+    for tensor in op.inputs:  # noqa: SIM110 - by no generator, for each node that others wait for
+        if tensor._dtype._is_ref_dtype:
+            return False
+    return True
 
 
 class _Walk:
-    def __init__(self, fed: set[Tensor], kept: set[Operation] | None) -> None:
-        """kept: nodes to which control edges stay though they only compute; None: all."""
+    def __init__(self, fed: set[Tensor], kept: Mapping[Operation, list[Operation]] | None) -> None:
+        """kept: nodes to which control edges stay though they only compute, as `_found` gives them; None: all."""
         self._fed = fed
         self._kept = kept
         self._behind: dict[Operation, dict[Operation, None]] = {}
@@ -147,43 +156,55 @@ class _Walk:
         for root in roots:  # grows: what closes a loop is walked after the loop
             if root in done:
                 continue
-            stack = [(root, self._sources(root))]
             done[root] = False
-            while stack:
-                op, sources = stack[-1]
-                while sources:
-                    source = sources.pop()
+            op, sources = root, iter(self._sources(root))
+            stack: list[tuple[Operation, Iterator[Operation]]] = []
+            while True:
+                for source in sources:
+                    seen = done.get(source)
+                    if seen:
+                        continue
                     if NEXT_ITERATION in source.traits and MERGE in op.traits:
                         roots.append(source)
                         continue
-                    seen = done.get(source)
-                    if seen is None:
-                        done[source] = False
-                        stack.append((source, self._sources(source)))
-                        break
-                    if not seen:
+                    if seen is not None:
                         raise errors.invalid_argument(
                             f"the graph has a cycle through {source.name!r} and {op.name!r}",
                             node=op.name,
                         )
+                    behind = self._sources(source)
+                    if not behind:
+                        done[source] = True
+                        ordered.append(source)
+                        continue
+                    done[source] = False
+                    stack.append((op, sources))
+                    op, sources = source, iter(behind)
+                    break
                 else:
-                    stack.pop()
                     done[op] = True
                     ordered.append(op)
+                    if not stack:
+                        break
+                    op, sources = stack.pop()
         return ordered
 
     def _sources(self, op: Operation) -> list[Operation]:
-        """Nodes that `op` waits for, last first (they are popped from the end)."""
-        controls = _waited_for(op, self._fed) if op.control_inputs else []
-        if self._kept is not None and controls:
+        """Nodes that `op` waits for."""
+        kept = self._kept
+        sources = None if kept is None else kept.get(op)
+        if sources is None:
+            sources = [tensor.op for tensor in op.inputs if tensor not in self._fed]
+        if not op.control_inputs:
+            self.controls[op] = []
+            return sources
+        controls = _waited_for(op, self._fed)
+        if kept is not None and controls:
             controls = list(
                 dict.fromkeys(real for control in controls for real in self._real(control))
             )
         self.controls[op] = controls
-        sources = [tensor.op for tensor in op.inputs if tensor not in self._fed]
-        sources.extend(controls)
-        sources.reverse()
-        return sources
+        return [*sources, *controls]
 
     def _real(self, control: Operation) -> Iterable[Operation]:
         """`control`, or, if it only computes, the nodes behind it that do more."""

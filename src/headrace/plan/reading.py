@@ -19,7 +19,7 @@ READ: Final = "initialized read"
 
 def read_initialized(step: Step) -> Step:
     """The step with such reads as one instruction each, where their Merge stood, if it has no other branches."""
-    if not step.nests or ASKS not in step.types:
+    if not step.nests or ASKS not in step.by_type:
         return step
     instrs = {instr.op: instr for instr in step.code}
     results = step.facts.results

@@ -11,6 +11,7 @@ Called by: plan.passes.  Threads: any.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -112,19 +113,18 @@ class _Allotting:
         """The last instruction that takes each value, of those that may be let go of: none but one segment has them."""
         values = self._values
         last: dict[int, Instr] = {}
-        made_in: dict[int, frozenset[int]] = dict.fromkeys(range(1, values.num_args + 1), NOTHING)
+        made_in = defaultdict[frozenset[int], set[int]](set)  # values, by what they come after
+        made_in[NOTHING].update(range(1, values.num_args + 1))
         elsewhere = {STEP, *self._facts.results, *values.references}
         for instr in self._step.code:
             after, waits = instr.after, instr.waiter >= 0
-            for value in instr.inputs:
-                if waits or made_in.get(value) != after:
-                    elsewhere.add(value)
-                last[value] = instr
+            inputs = {*instr.inputs}
+            elsewhere |= inputs if waits else inputs - made_in[after]
+            last.update(dict.fromkeys(inputs, instr))
             if waits:
                 after |= {instr.waiter}
             if instr.what not in (BRANCH, LOOP):
-                for value in instr.outputs:
-                    made_in[value] = after
+                made_in[after].update(instr.outputs)
         for value in elsewhere:
             last.pop(value, None)
         return last

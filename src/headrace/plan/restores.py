@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from headrace.base.traits import CHECKPOINT, CONTROL_FLOW, UPDATES
 from headrace.graph.graph import Operation
+from headrace.graph.operation import traits_among
 from headrace.plan.prune import Pruned
 
 
@@ -19,6 +20,8 @@ def check_before_assigning(pruned: Pruned) -> Pruned:
 
     Without branches and loops only, and where no node that restores comes after such an update: who says so wants it.
     """
+    if CHECKPOINT not in traits_among(pruned.ops):
+        return pruned
     readers = [op for op in pruned.ops if CHECKPOINT in op.traits and _reads(op)]
     if len(readers) < 2 or any(CONTROL_FLOW in op.traits for op in pruned.ops):
         return pruned

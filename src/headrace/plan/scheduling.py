@@ -42,6 +42,8 @@ def _loading(instr: Instr, step: Step, code: list[Instr]) -> Instr:
     """The instruction with what it reads loaded by others, which are appended to `code`."""
     values, inputs = step.values, list(instr.inputs)
     for place, value in enumerate(inputs):
+        if value not in values.changing:
+            continue
         kernel = _load_of(instr, place, value in values.references, value in values.aliases)
         if kernel is not None:
             inputs[place] = loaded = values.new(None)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import zip_longest
 from typing import Any, Final
 
 import numpy as np
@@ -34,14 +35,14 @@ from headrace.plan.stored_sizes import Put, Stores
 
 _MOST_ROUNDS: Final = 6
 """In which a loop is looked at."""
-_WHOLE: Final = ("int32", "int64")
+_LEAST_BYTES: Final = 4
+"""Of an integer that is a size: int32 and int64."""
 _FLOW: Final = (BRANCH, LOOP, DECIDE)
 
 
 def resolve(step: Step) -> Step:
     """The pass."""
-    everything = instrs(step.code) if step.nests else step.code
-    if not any(OF_SHAPE in instr.op.traits for instr in everything):
+    if not any(OF_SHAPE in instr.op.traits for instr in step.everything):
         return step
     return _Resolving(step, Known(step)).done()
 
@@ -49,7 +50,8 @@ def resolve(step: Step) -> Step:
 class Known:
     """Shapes and small numbers of the values of a step.
 
-    origin: of numbers, a node that asks for a shape behind them.
+    origin: of numbers, a node that asks for a shape behind them.  taken_by_flow: what branches, loops and decisions
+    know by its number.
     """
 
     def __init__(self, step: Step) -> None:
@@ -57,8 +59,8 @@ class Known:
         self._shapes: dict[int, Sizes | None] = {}
         self._numbers: dict[int, Numbers | None] = {}
         self.origin: dict[int, Operation] = {}
-        everything = [*instrs(step.code)] if step.nests else step.code
-        self._stores = Stores(everything, {*_taken_by_flow(everything), *step.results})
+        self.taken_by_flow = _taken_by_flow(step.everything)
+        self._stores = Stores(step.everything, {*self.taken_by_flow, *step.results})
         self._inside = _made_inside(step.code) if step.nests else set()
         self._running: set[Instr] = set()  # in the loops that are looked at
         self._look(step.code)
@@ -80,17 +82,25 @@ class Known:
         spec = instr.op.spec
         if instr.what != NODE or instr.body or spec is None or spec.kernel is None:
             return None
-        return Node(
-            instr.op,
-            [self.shape(value) for value in instr.inputs],
-            [self.numbers(value) for value in instr.inputs],
-        )
+        shapes, numbers, inputs = self._shapes, self._numbers, instr.inputs
+        for value in inputs:
+            if value not in shapes:
+                shapes[value] = self._filled(value, None)
+            if value not in numbers:
+                numbers[value] = self._of_constant(value)
+        return Node(instr.op, [*map(shapes.get, inputs)], [*map(numbers.get, inputs)])
+
+    def told(self) -> AbstractSet[int]:
+        """Values whose numbers are known."""
+        return {value for value, numbers in self._numbers.items() if numbers is not None}
 
     # -- values ---------------------------------------------------------------------------------------------------
 
     def _of_constant(self, value: int) -> Numbers | None:
         known = self._values.constants.get(value)
-        if not isinstance(known, np.ndarray) or known.dtype.name not in _WHOLE or known.ndim > 1:
+        if not isinstance(known, np.ndarray) or known.ndim > 1:
+            return None
+        if known.dtype.kind != "i" or known.dtype.itemsize < _LEAST_BYTES:
             return None
         return None if known.size > MOST else size_rules.array(known.ravel().tolist(), known.shape)
 
@@ -112,12 +122,12 @@ class Known:
             found = None
         if raw is None:
             return None
-        made = []
-        for at, size in enumerate(raw):
-            if size is None and found is not None:
-                size = found[at]
-            made.append(symbolic_sizes.axis(value, at) if size is None else size)
-        return tuple(made)
+        if found is not None:
+            raw = [more if size is None else size for size, more in zip(raw, found, strict=True)]
+        if None in raw:
+            axis = symbolic_sizes.axis
+            raw = [axis(value, at) if size is None else size for at, size in enumerate(raw)]
+        return tuple(raw)  # type: ignore[arg-type]
 
     def _same(self, value: int, one: Sizes | None, other: Sizes | None) -> Sizes | None:
         """What is the same in both."""
@@ -130,7 +140,9 @@ class Known:
 
     def _look(self, code: Iterable[Instr]) -> None:
         for instr in code:
-            if instr.what == LOOP:
+            if instr.detail is None:
+                self._look_at(instr)
+            elif instr.what == LOOP:
                 self._look_at_loop(instr)
             elif instr.what == BRANCH:
                 self._look(instr.body[0].code)
@@ -142,23 +154,27 @@ class Known:
                 self._look_at(instr)
 
     def _look_at(self, instr: Instr) -> None:
-        tells = self._tells(instr)
-        puts = self._stores.put_before(instr, self._running)
-        if not tells and not puts:
+        kind = instr.op.type
+        gets = kind in size_rules.GETS
+        puts = self._stores.put_before(instr, self._running) if gets else ()
+        if not puts and not self._tells(instr):
             return
-        node = self.node(instr) if tells else None
         shapes: Sequence[Partly | None] = ()
         numbers: Sequence[Numbers | None] = ()
-        if node is not None:
-            try:
-                shapes, numbers = size_rules.shapes_of(node), number_rules.numbers_of(node)
-            except KERNEL_FAILURES:  # it does not fit, which is an error of the step
-                shapes = numbers = ()
         if puts:
             shapes, numbers = [self._kept_shape(instr, puts)], [self._kept_numbers(puts)]
-        for at, value in enumerate(instr.outputs):
-            self._shapes[value] = self._filled(value, shapes[at] if at < len(shapes) else None)
-            found = numbers[at] if at < len(numbers) and (puts or not instr.effects) else None
+        elif (node := self.node(instr)) is not None:
+            try:
+                shapes = size_rules.shapes_of(node)
+                if kind in number_rules.NAMES:
+                    numbers = number_rules.numbers_of(node)
+            except KERNEL_FAILURES:  # it does not fit, which is an error of the step
+                shapes = numbers = ()
+        for value, shape, found in zip_longest(instr.outputs, shapes, numbers):
+            if value is None:  # more is known than it gives
+                break
+            self._shapes[value] = self._filled(value, shape)
+            found = found if puts or not instr.effects else None
             self._numbers[value] = found
             if found is not None:
                 given = [*instr.inputs, *[put.value for put in puts]]
@@ -257,22 +273,22 @@ Path = tuple[int, ...]
 
 
 class _Resolving:
-    """same: values that are another one.  made: where each value is, by the path of its list and the place there.
+    """same: values that are another one.  inside: of what is made in a branch or a loop, the path of its list.
 
     more: instructions for a list, by its path, and the place that they stand before.
     """
 
     def __init__(self, step: Step, known: Known) -> None:
         self._step, self._known, self._values = step, known, step.values
-        everything = [*instrs(step.code)] if step.nests else step.code
-        self._awaited = {control for instr in everything for control in instr.controls}
-        self._fixed = _taken_by_flow(everything)
+        self._awaited = {control for instr in step.everything for control in instr.controls}
+        self._fixed = known.taken_by_flow
+        self._told = known.told()
         self._same: dict[int, int] = {}
         self._maker: dict[int, Instr] = {}
-        self._made: dict[int, tuple[Path, int]] = {}
+        self._places: dict[Path, dict[Instr, int]] = {}  # of instructions in each list
+        self._inside: dict[int, Path] = {}
         self._loops: dict[int, Path] = {}  # of variables
-        self._after: dict[Path, frozenset[int]] = {}
-        self._more: dict[tuple[Path, int], list[Instr]] = {}
+        self._more: dict[Path, dict[int, list[Instr]]] = {}
         self._ready: dict[Any, int] = {}
         self._given: dict[Instr, tuple[int, ...]] = {}
         self._gone: set[Instr] = set()
@@ -286,25 +302,34 @@ class _Resolving:
         if not self._given and not self._gone:
             return self._step
         used = {*results, *self._fixed}
-        used.update(value for each in self._more.values() for i in each for value in i.inputs)
+        for more in self._more.values():
+            used.update(value for each in more.values() for i in each for value in i.inputs)
         self._drop(self._step, used)
         made = self._made_of(self._step, (), results)
         made.loaded = self._loaded
         return made
 
-    def _place(self, code: Iterable[Instr], path: Path) -> None:
-        for at, instr in enumerate(code):
-            self._after.setdefault(path, instr.after)
+    def _place(self, code: Sequence[Instr], path: Path) -> None:
+        self._places[path] = dict(zip(code, range(len(code)), strict=True))
+        plain = [instr for instr in code if instr.what not in (BRANCH, LOOP)]
+        self._maker.update((value, instr) for instr in plain for value in instr.outputs)
+        if path:
+            self._inside.update((value, path) for instr in plain for value in instr.outputs)
+        for at, instr in enumerate(code) if len(plain) < len(code) else ():
             if instr.what in (BRANCH, LOOP):
                 inside = (*path, at)
                 if isinstance(instr.detail, Loop):
                     self._loops.update(dict.fromkeys(instr.detail.variables, inside))
                 for number, body in enumerate(instr.body):
                     self._place(body.code, (*inside, number))
-                continue
-            for value in instr.outputs:
-                self._maker[value] = instr
-                self._made[value] = path, at
+
+    def _made(self, value: int) -> tuple[Path, int]:
+        """Where it is made: the path of the list, and the place there; before all if it is there from the start."""
+        maker = self._maker.get(value)
+        if maker is None:
+            return (), -1
+        path = self._inside.get(value, ())
+        return path, self._places[path][maker]
 
     def _first(self, value: int) -> int:
         while value in self._same:
@@ -314,25 +339,29 @@ class _Resolving:
     # -- instructions ---------------------------------------------------------------------------------------------
 
     def _look(self, code: Iterable[Instr], path: Path) -> None:
+        told, constants = self._told, self._values.constants.keys()
         for at, instr in enumerate(code):
             if instr.what in (BRANCH, LOOP):
                 for number, body in enumerate(instr.body):
                     self._look(body.code, (*path, at, number))
                 continue
-            given = tuple([self._first(value) for value in instr.inputs])
+            given = instr.inputs
+            if not self._same.keys().isdisjoint(given):
+                given = tuple([self._first(value) for value in given])
             plain = instr.what == NODE and not instr.body
-            if plain and self._hands_on(instr):
+            if plain and instr.op.type in size_rules.MAY_GIVE_FIRST and self._hands_on(instr):
                 self._same[instr.outputs[0]] = given[0]
                 self._gone.add(instr)
                 if instr.op in self._awaited:
                     maker = self._maker.get(given[0])
                     self._instead[instr.op] = None if maker is None else maker.op
                 continue
-            free = not instr.effects or DRAWS in instr.op.traits
-            if plain and free and not self._is_known(instr):
-                given = tuple([self._quickly(value, path) for value in given])
-                if given != instr.inputs and self._folds(instr, given):
-                    continue
+            if plain and not (told.isdisjoint(given) and constants.isdisjoint(given)):
+                free = not instr.effects or DRAWS in instr.op.traits
+                if free and not self._is_known(instr):
+                    given = tuple([self._quickly(value, path) for value in given])
+                    if given != instr.inputs and self._folds(instr, given):
+                        continue
             if given != instr.inputs:
                 self._given[instr] = given
 
@@ -363,8 +392,7 @@ class _Resolving:
 
     def _hands_on(self, instr: Instr) -> bool:
         if (
-            not size_rules.may_give_first(instr.op)
-            or instr.effects
+            instr.effects
             or instr.controls
             or len(instr.outputs) != 1
             or instr.outputs[0] in self._fixed
@@ -413,7 +441,7 @@ class _Resolving:
         kind, shape, sizes = key
         made = self._ready[where, key] = self._values.new(self._values.tensor(value))
         op = self._known.origin[value]
-        after = self._after[where]
+        after = next(iter(self._places[where])).after
         if not where:
             after = NOTHING.union(*[self._comes_after(each) for each in asked])
         instr = Instr(
@@ -426,7 +454,7 @@ class _Resolving:
             what=SIZES,
             kernel=_kernel(sizes, shape, kind, asked, op.name),
         )
-        self._more.setdefault((where, place), []).append(instr)
+        self._more.setdefault(where, {}).setdefault(place, []).append(instr)
         return made
 
     def _comes_after(self, value: int) -> frozenset[int]:
@@ -440,7 +468,7 @@ class _Resolving:
         found: tuple[Path, int] = (), 0
         apart = False
         for value in asked:
-            where, at = self._made.get(value, ((), -1))
+            where, at = self._made(value)
             loop = self._loops.get(value)
             if loop is not None:  # whose variables are there in all of its parts, and after it
                 inside = path[: len(loop)] == loop
@@ -464,7 +492,7 @@ class _Resolving:
                 for body in reversed(instr.body):
                     self._drop(body, used)
                 continue
-            if self._only_makes_numbers(instr) and used.isdisjoint(instr.outputs):
+            if used.isdisjoint(instr.outputs) and self._only_makes_numbers(instr):
                 self._gone.add(instr)
                 continue
             used.update(self._given.get(instr, instr.inputs))
@@ -476,8 +504,10 @@ class _Resolving:
 
     def _made_of(self, step: Step, path: Path, results: Sequence[int]) -> Step:
         code: list[Instr] = []
+        more = self._more.get(path, {})
         for at, instr in enumerate(step.code):
-            code += self._more.get((path, at), ())
+            if at in more:
+                code += more[at]
             if instr in self._gone:
                 continue
             if instr.what in (BRANCH, LOOP):
@@ -493,7 +523,7 @@ class _Resolving:
             if instr.controls and not self._instead.keys().isdisjoint(instr.controls):
                 instr = instr.changed(controls=self._waited_for(instr.controls))
             code.append(instr)
-        code += self._more.get((path, len(step.code)), ())
+        code += more.get(len(step.code), ())
         return step.with_code(code, list(results))
 
     def _waited_for(self, controls: Sequence[Operation]) -> list[Operation]:

@@ -8,7 +8,7 @@ Called by: plan.nesting, serve.master.master_session.  Threads: any.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -85,7 +85,9 @@ class Structure:
         self.root = Frame("", None)
         self.frame_of: dict[Operation, Frame] = {}
         self.guards: dict[Operation, Guard] = {}
+        self._around: dict[Frame, dict[Frame, Unit]] = {}
         self._find_frames()
+        self._sources = self._sources_by_frame()
         self._analyze(self.root)
 
     def tensor_guard(self, tensor: Tensor) -> Guard:
@@ -181,7 +183,7 @@ class Structure:
 
     def _analyze(self, frame: Frame) -> None:
         """Order the frame's units, find their guards, and do the same for the loops inside."""
-        sources = self._sources(frame)
+        sources = self._sources[frame]
         plain = list(_ordered(sources, lambda unit: ALWAYS))
         if frame.parent is not None:
             for merge in frame.merges:
@@ -198,30 +200,40 @@ class Structure:
     def _group(self, unit: Unit) -> Guard:
         return unit.guard if isinstance(unit, Frame) else self.guards[unit]
 
-    def _sources(self, frame: Frame) -> dict[Unit, list[Unit]]:
-        """The units of the frame in pruned order, each with those that it has to run after."""
-        sources: dict[Unit, list[Unit]] = {}
+    def _sources_by_frame(self) -> Mapping[Frame, dict[Unit, list[Unit]]]:
+        """The units of each frame in pruned order, each with those that it has to run after."""
+        found = defaultdict[Frame, dict[Unit, list[Unit]]](dict)
+        fed, frame_of = self._fed, self.frame_of
         for op in self.ops:
-            unit = self._unit(op, frame)
-            if unit is None:
-                continue
-            found = sources.setdefault(unit, [])
+            here = frame_of[op]
+            units = self._units(op)
+            for frame, unit in units.items():
+                if unit not in found[frame]:
+                    found[frame][unit] = []
+            own = None if ENTER in op.traits else found[here][op]
             tensors = [] if MERGE in op.traits and _is_loop_merge(op) else op.inputs
-            before = [tensor.op for tensor in tensors if tensor not in self._fed]
-            for source in (*before, *self.controls(op)):
-                other = self._unit(source, frame)
-                if other is not None and other is not unit and other not in found:
-                    found.append(other)
-        return sources
+            for source in (*[t.op for t in tensors if t not in fed], *self._controls[op]):
+                if own is not None and frame_of[source] is here:
+                    if source not in own and ENTER not in source.traits:
+                        own.append(source)
+                    continue
+                for frame, other in self._units(source).items():
+                    unit = units.get(frame, other)
+                    if unit is not other and other not in found[frame][unit]:
+                        found[frame][unit].append(other)
+        return found
 
-    def _unit(self, op: Operation, frame: Frame) -> Unit | None:
-        """What stands in `frame` for `op`: itself, the loop that it is in, or nothing."""
-        inner = self.frame_of[op]
-        if inner is frame:
-            return None if ENTER in op.traits else op
-        while inner.parent is not None and inner.parent is not frame:
-            inner = inner.parent
-        return inner if inner.parent is frame else None
+    def _units(self, op: Operation) -> Mapping[Frame, Unit]:
+        """What stands for `op` in the frame that it is in, and those around it: itself, then the loop that it is in."""
+        frame = self.frame_of[op]
+        around = self._around.get(frame)
+        if around is None:
+            around = self._around[frame] = {}
+            inner = frame
+            while inner.parent is not None:
+                around[inner.parent] = inner
+                inner = inner.parent
+        return around if ENTER in op.traits else {frame: op, **around}
 
     def _guard(self, op: Operation) -> Guard:
         if CONTROL_TRIGGER in op.traits:
@@ -380,8 +392,9 @@ def _ordered(
     while ready:
         if current not in ready or current[0]:
             current = next((key for key in ready if not key[0]), next(iter(ready)))
-        unit = ready[current].popleft()
-        if not ready[current]:
+        queue = ready[current]
+        unit = queue.popleft()
+        if not queue:
             del ready[current]
         yield unit
         done += 1

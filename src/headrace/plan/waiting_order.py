@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from headrace.base.traits import CALLS_USER, MAY_WAIT
 from headrace.graph.graph import Operation
+from headrace.graph.operation import traits_among
 from headrace.graph.tensor import Tensor
 
 Controls = Mapping[Operation, Sequence[Operation]]
@@ -21,6 +22,8 @@ U = TypeVar("U", bound=Hashable)
 
 def inline_callbacks(ops: Sequence[Operation], controls: Controls) -> set[Operation]:
     """Those of `ops` (a whole program, inputs before users) that run a user's function and may keep the thread."""
+    if CALLS_USER not in traits_among(ops):
+        return set()
     if not any(MAY_WAIT in op.traits and CALLS_USER in op.traits for op in ops):
         return set()
     return {op for op in ordered(ops, lambda op: (op,), controls) if CALLS_USER in op.traits}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.base.traits import CALLS_FUNCTION
 from headrace.graph.graph import Operation
+from headrace.graph.operation import traits_among
 from headrace.graph.tensor import Tensor
 from headrace.plan.prune import Pruned, needed
 from headrace.plan.restores import check_before_assigning
@@ -53,7 +54,7 @@ def wanted(
     Raises as `needed`, and NotFound, InvalidArgument, Unimplemented for functions that are missing or make no sense.
     """
     pruned = needed(feeds, fetches, targets, exact=exact)
-    if not any(CALLS_FUNCTION in op.traits for op in pruned.ops):
+    if CALLS_FUNCTION not in traits_among(pruned.ops):
         return Wanted(check_before_assigning(pruned), feeds, fetches)
     from headrace.graph.expansion import Expansion  # few steps call any
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.base.traits import LIKE_FIRST
 from headrace.graph.operation import Operation
+from headrace.graph.registry import OPS, OpSpec
 from headrace.graph.shape_fns import broadcast, merged, unchanged
 from headrace.ops._kernels import symbolic_sizes as sizes
 from headrace.ops._kernels.symbolic_sizes import Size
@@ -39,9 +40,12 @@ class Node(NamedTuple):
     def known(self, place: int) -> np.ndarray[Any, Any] | None:
         """The numbers of an input, if they are the same in every step."""
         found = self.numbers[place]
-        if found is None or not all(isinstance(each, int) for each in found.reshape(-1)):
+        if found is None:
             return None
-        return np.array(found.tolist(), self.op.inputs[place]._dtype._base.np).reshape(found.shape)
+        listed = found.reshape(-1).tolist()
+        if not all(isinstance(each, int) for each in listed):
+            return None
+        return np.array(listed, self.op.inputs[place]._dtype._base.np).reshape(found.shape)
 
     def made_of(self, *inputs: Any) -> Any:
         """What the kernel makes of arrays."""
@@ -85,7 +89,19 @@ def shapes_of(node: Node) -> list[Partly | None]:
 
 def _rule_of(op: Operation) -> ShapeRule | None:
     """What follows from how an op says what is known before the step."""
-    spec = op.spec
+    spec, kept = op.spec, _RULES.get(op.type)
+    if kept is not None and kept[0] is spec:
+        return kept[1]
+    rule = _rule_of_spec(spec)
+    if spec is not None and dict.get(OPS, op.type) is spec:  # those of functions come and go
+        _RULES[op.type] = spec, rule
+    return rule
+
+
+_RULES: dict[str, tuple[OpSpec, ShapeRule | None]] = {}
+
+
+def _rule_of_spec(spec: OpSpec | None) -> ShapeRule | None:
     if spec is None or not spec.foldable or spec.takes_ref:
         return None
     if LIKE_FIRST in spec.traits or spec.shape_fn is unchanged:
@@ -404,13 +420,8 @@ _SEVERAL: Final[dict[str, Callable[[Node], Several | None]]] = {
 }
 
 
-def may_give_first(op: Operation) -> bool:
-    """Whether `gives_first` is to be asked."""
-    return op.type in _OF_SHAPE_ALONE or _SHAPES.get(op.type) is _reduced
-
-
 def gives_first(node: Node, made: Sizes | None) -> bool:
-    """Whether the output of an op that may is equal to the first input, bit by bit.  made: its shape."""
+    """Whether the output of one of `MAY_GIVE_FIRST` is equal to the first input, bit by bit.  made: its shape."""
     if node.op.type in _OF_SHAPE_ALONE:
         return made is not None and made == node.shapes[0]
     axes = node.known(1)
@@ -418,6 +429,10 @@ def gives_first(node: Node, made: Sizes | None) -> bool:
 
 
 _OF_SHAPE_ALONE: Final = frozenset(("BroadcastTo", "Reshape", "Squeeze", "Tile"))
+MAY_GIVE_FIRST: Final = _OF_SHAPE_ALONE.union(
+    [name for name, rule in _SHAPES.items() if rule is _reduced]
+)
+"""Ops of which `gives_first` is to be asked."""
 """What gives the elements as they are, if the shape is the same."""
 
 

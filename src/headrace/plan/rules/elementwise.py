@@ -14,7 +14,7 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from threading import get_ident
@@ -313,14 +313,7 @@ def _may_be_written(array: Any) -> bool:
     return bool(array.flags.c_contiguous and array.flags.writeable and array.base is None)
 
 
-class _Any(Container[str]):
-    """All types of ops: `_match` looks at more than that."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
-RULE: Final = Rule("elementwise", _Any(), _match)
+RULE: Final = Rule("elementwise", None, _match)
 
 
 def _call(step: Step) -> tuple[Any, Any, int, int, Sequence[int]]:

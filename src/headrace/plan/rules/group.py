@@ -7,12 +7,12 @@ Called by: plan.passes, plan.memoization, the rules.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any, NamedTuple
 
 from headrace.base.traits import Trait
-from headrace.graph.registry import traits_of
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, wants_reference
 from headrace.plan.devices import kernel_apart_from
@@ -43,25 +43,21 @@ class Match(NamedTuple):
     place: Instr | None = None
 
 
-class Having(Container[str]):
+class Having(NamedTuple):
     """The types of ops that have a trait."""
 
-    def __init__(self, trait: Trait) -> None:
-        self.trait = trait
-
-    def __contains__(self, name: object) -> bool:
-        return self.trait in traits_of(str(name))
+    trait: Trait
 
 
 class Rule(NamedTuple):
     """A row of the table (`plan.rules`).
 
-    begins: the op types of nodes from which a group may be found.  match: the group that it belongs to, of nodes that
-    are in none of another (the last argument).  always: also in steps that list every node.
+    begins: the op types of nodes from which a group may be found; None: all.  match: the group that it belongs to, of
+    nodes that are in none of another (the last argument).  always: also in steps that list every node.
     """
 
     name: str
-    begins: Container[str]
+    begins: Collection[str] | Having | None
     match: Callable[[Instr, Facts, AbstractSet[Instr]], Match | None]
     always: bool = False
 
@@ -83,36 +79,41 @@ class Group:
         self.root = body.code[-1].op
         self.inputs = body.args
         self.outputs = body.results
-        self.places = {value: place for place, value in enumerate(body.args)}
-        for member in body.code:
-            for value in member.outputs:
-                self.places[value] = len(self.places)
+        values = [*body.args, *[value for member in body.code for value in member.outputs]]
+        self.places = dict(zip(values, range(len(values)), strict=True))
         self.device = step.request.placed.get(self.root, HOST)
         self._infos = infos
 
     def inputs_of(self, member: Instr) -> list[int]:
         """Places of what a node takes."""
-        return [self.places[value] for value in member.inputs]
+        return [*map(self.places.__getitem__, member.inputs)]
 
     def info(self, member: Instr) -> NodeInfo:
         """The node, as errors name it."""
         return self._infos(member.op)
 
     def plain(self) -> Plain:
-        """How the nodes run one by one."""
-        register = {value: place + 1 for value, place in self.places.items()}
-        code = Code([self._instruction(member, register) for member in self.members], FEWEST_INSIDE)
+        """How the nodes run one by one.  On the host, what that takes is made when they first do."""
+        register = dict(zip(self.places, range(1, len(self.places) + 1), strict=True))
         room = [None] * (len(register) - len(self.inputs))
         wanted = [register[value] for value in self.outputs]
+        nodes = [self._infos(member.op) for member in self.members]
+        code: Code | partial[Code] = partial(_one_by_one, self.members, nodes, register)
+        if self.device is not HOST or self.instr.what == FUSED:
+            code = Code([*map(partial(self._instruction, register), self.members)], FEWEST_INSIDE)
 
         def run(step: Any, values: Sequence[Any]) -> Sequence[Any]:
+            nonlocal code
+            ready = code
+            if isinstance(ready, partial):  # several steps at once may each make it
+                ready = code = ready()
             registers = [step, *values, *room]
-            code.run(registers)
+            ready.run(registers)
             return [registers[at] for at in wanted]
 
         return run
 
-    def _instruction(self, member: Instr, register: dict[int, int]) -> Instruction:
+    def _instruction(self, register: dict[int, int], member: Instr) -> Instruction:
         kernel = None
         if self.device is not HOST and self.shapes.isdisjoint(member.outputs):
             told = {self.inputs[place] for place in self.instr.told}
@@ -163,6 +164,13 @@ def _careful(at_once: AtOnce, name: str) -> AtOnce:
     return run
 
 
+def _one_by_one(
+    members: Sequence[Instr], nodes: Sequence[NodeInfo], register: dict[int, int]
+) -> Code:
+    pairs = zip(members, nodes, strict=True)
+    return Code([_instruction(each, register, node, None) for each, node in pairs], FEWEST_INSIDE)
+
+
 def _instruction(
     member: Instr, register: dict[int, int], node: NodeInfo, kernel: Kernel | None
 ) -> Instruction:
@@ -171,16 +179,16 @@ def _instruction(
     single = op.spec.single_output
     if member.what == SIZES:
         assert member.kernel is not None
-        places = [register[value] for value in member.inputs]
-        return Instruction(member.kernel, tuple(places), (register[member.outputs[0]],), node, CALL)
+        places = tuple(map(register.__getitem__, member.inputs))
+        return Instruction(member.kernel, places, (register[member.outputs[0]],), node, CALL)
     elsewhere = kernel is not None
     kernel = kernel or bound_kernel(op, op.spec)
-    inputs = tuple([register[value] for value in member.inputs])
+    inputs = tuple(map(register.__getitem__, member.inputs))
     if check.enabled and not elsewhere:
         kernel = check.checked_kernel(kernel, op, single)
     if op.spec.takes_ctx and not elsewhere:
         kernel, inputs = in_context(kernel, node, len(inputs)), (0, *inputs)
-    outputs = tuple([register[value] for value in member.outputs])
+    outputs = tuple(map(register.__getitem__, member.outputs))
     return Instruction(kernel, inputs, outputs, node, CALL if single else MANY)
 
 
@@ -207,35 +215,36 @@ def _dereferencing(kernel: Kernel, member: Instr, values: Values) -> Kernel:
 
 def apply(rule: Rule, step: Step) -> Step:
     """The step with the groups that a rule finds, in each branch and loop for itself."""
-    return _apply(rule, _within(rule, step) if step.nests else step)
+    return _everywhere(rule, step) if step.nests else _apply(rule, step)
 
 
-def _within(rule: Rule, step: Step) -> Step:
-    """The step with the groups that a rule finds in its branches and loops."""
-    code = []
+def _everywhere(rule: Rule, step: Step) -> Step:
+    """The step with the groups that a rule finds in its code, its branches and loops."""
+    if not _occurs(rule, step):
+        return step
+    code, changed = [], False
     for instr in step.code:
         if instr.what in (BRANCH, LOOP):
-            bodies = tuple([_apply(rule, _within(rule, body)) for body in instr.body])
+            bodies = tuple([_everywhere(rule, body) for body in instr.body])
             if any(new is not old for new, old in zip(bodies, instr.body, strict=True)):
-                instr = closed(instr.changed(body=bodies))
+                instr, changed = closed(instr.changed(body=bodies)), True
         code.append(instr)
-    changed = any(new is not old for new, old in zip(code, step.code, strict=True))
-    return step.with_code(code) if changed else step
+    return _apply(rule, step.with_code(code) if changed else step)
+
+
+def _occurs(rule: Rule, step: Step) -> bool:
+    """Whether a group may begin anywhere in the step."""
+    begins, types = rule.begins, step.types
+    if isinstance(begins, Having):
+        return any(begins.trait in traits for traits in types.values())
+    return begins is None or any(name in types for name in begins)
 
 
 def _apply(rule: Rule, step: Step) -> Step:
     """The step with the groups that a rule finds in its own code, from the last node on."""
-    if not any(name in rule.begins for name in step.types):
+    begins = _begins(rule, step)
+    if not begins:
         return step
-    begins = [
-        instr
-        for instr in step.code
-        if instr.op.type in rule.begins
-        and instr.what == NODE
-        and instr.kernel is None
-        and instr.detail is None
-        and not instr.body
-    ]
     facts = step.facts
     taken: set[Instr] = set()
     found = []
@@ -244,6 +253,24 @@ def _apply(rule: Rule, step: Step) -> Step:
             taken.update(match.members)
             found.append(joined(rule.name, match, step))
     return replaced(step, found, taken) if found else step
+
+
+def _begins(rule: Rule, step: Step) -> list[Instr]:
+    """The nodes from which a group may be found, in order."""
+    begins, by_type = rule.begins, step.by_type
+    if begins is None:
+        lists: Sequence[Sequence[Instr]] = (step.code,)
+    elif isinstance(begins, Having):
+        lists = [found for found in by_type.values() if begins.trait in found[0].op.traits]
+    else:
+        lists = [by_type[name] for name in begins if name in by_type]
+    plain = [
+        instr
+        for found in lists
+        for instr in found
+        if instr.what == NODE and instr.kernel is None and instr.detail is None and not instr.body
+    ]
+    return sorted(plain, key=step.facts.place.__getitem__) if len(lists) > 1 else plain
 
 
 def joined(name: str, match: Match, step: Step, by_reference: AbstractSet[int] = NOTHING) -> Instr:
@@ -263,10 +290,9 @@ def joined(name: str, match: Match, step: Step, by_reference: AbstractSet[int] =
         wanted: Sequence[bool] = ()
         if spec is not None and spec.takes_ref and not references.isdisjoint(member.inputs):
             wanted = wants_reference(member.op, spec)
-        inside = []
+        inside = member.inputs
         for at, value in enumerate(member.inputs):
             if value in made:
-                inside.append(value)
                 continue
             refers = value in by_reference or (bool(wanted) and wanted[at])
             inner = args.get((value, refers))
@@ -274,15 +300,16 @@ def joined(name: str, match: Match, step: Step, by_reference: AbstractSet[int] =
                 inner = step.values.new(step.values.tensor(value)) if value in taken else value
                 taken.add(value)
                 args[value, refers] = inner
-            inside.append(inner)
-        code.append(member.changed(inputs=tuple(inside)))
+            if inner != value:
+                inside = (*inside[:at], inner, *inside[at + 1 :])
+        code.append(member if inside is member.inputs else member.changed(inputs=inside))
     results = [*root.outputs, *[value for value in match.kept if value not in root.outputs]]
     return Instr(
         stands.op,
         [op for member in members for op in member.nodes],
         tuple([value for value, _ in args]),
         tuple(results),
-        max(member.effects for member in members),
+        max([member.effects for member in members]),
         root.device,
         [control for member in members for control in member.controls],
         stands.after,
@@ -295,11 +322,9 @@ def joined(name: str, match: Match, step: Step, by_reference: AbstractSet[int] =
 
 def replaced(step: Step, groups: Iterable[Instr], gone: AbstractSet[Instr]) -> Step:
     """The step with `groups`, each where its node stood, without the nodes that are gone."""
-    at = {group.op: group for group in groups}
-    code = []
-    for instr in step.code:
-        if instr not in gone:
-            code.append(instr)
-        elif instr.kernel is None and instr.what == NODE and instr.op in at:
-            code.append(at[instr.op])
-    return step.with_code(code)
+    stands, place = {group.op: group for group in groups}, step.facts.place
+    code: list[Instr | None] = [*step.code]
+    for instr in gone:
+        plain = instr.kernel is None and instr.what == NODE
+        code[place[instr]] = stands.get(instr.op) if plain else None
+    return step.with_code([instr for instr in code if instr is not None])

@@ -110,7 +110,7 @@ def _alike(last: Instr, facts: Facts, taken: AbstractSet[Instr]) -> set[Instr]:
     return {
         instr
         for name in names_of(known.rule)
-        for instr in facts.by_type.get(name, ())
+        for instr in facts.step.by_type.get(name, ())
         if facts.place[instr] < facts.place[last]
         and instr not in taken
         and _kind(instr) == like

@@ -39,6 +39,7 @@ from headrace.plan.rules.normalizations import (
     Changing,
     goes_on,
     is_chain,
+    made_by,
     normalizes,
     takes_one,
     wanted_outside,
@@ -123,8 +124,9 @@ def _of(stages: Sequence[Sequence[Instr]], facts: Facts) -> Match | None:
         return None
     for stage in stages:
         at = next(at for at, member in enumerate(stage) if member.op.type == _NORM)
-        chained = is_chain(stage[: at + 1], facts)
-        if not chained or not all(takes_one(user, stage, facts) for user in stage[at + 1 :]):
+        made = made_by(stage)
+        chained = is_chain(stage[: at + 1])
+        if not chained or not all(takes_one(user, made) for user in stage[at + 1 :]):
             return None
     return match_of(members, kept, facts, _build)
 

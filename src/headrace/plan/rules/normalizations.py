@@ -135,7 +135,7 @@ def _of(stages: Sequence[Sequence[Instr]], facts: Facts) -> Match | None:
     members = [member for stage in stages for member in stage]
     root = members[-1]
     kept = wanted_outside(members, root, facts)
-    if kept is None or not all(is_chain(stage, facts) for stage in stages):
+    if kept is None or not all(is_chain(stage) for stage in stages):
         return None
     return match_of(members, kept, facts, _build)
 
@@ -147,26 +147,35 @@ def goes_on(instr: Instr, value: int, facts: Facts, taken: AbstractSet[Instr]) -
     return continues(instr, value, facts, taken, _BESIDE)
 
 
-def is_chain(members: Sequence[Instr], facts: Facts) -> bool:
+def is_chain(members: Sequence[Instr]) -> bool:
     """Whether each but the first takes one thing that members make."""
-    return all(takes_one(member, members, facts) for member in members[1:])
+    made = made_by(members)
+    return all(takes_one(member, made) for member in members[1:])
 
 
-def takes_one(instr: Instr, members: Sequence[Instr], facts: Facts) -> bool:
-    """Whether one of its inputs, and once, is made by members."""
-    return sum(facts.maker(value) in members for value in instr.inputs) == 1
+def made_by(members: Sequence[Instr]) -> AbstractSet[int]:
+    """The values that they give."""
+    return {value for member in members for value in member.outputs}
+
+
+def takes_one(instr: Instr, made: AbstractSet[int]) -> bool:
+    """Whether one of its inputs, and once, is among these."""
+    return [value in made for value in instr.inputs].count(True) == 1
 
 
 def wanted_outside(members: Sequence[Instr], root: Instr, facts: Facts) -> list[int] | None:
     """What members other than `root` give to others; None if that is wanted before `root`."""
     kept = []
+    inside, place = {*members}, facts.place
     for member in members:
         for value in () if member is root else member.outputs:
-            others = [user for user in facts.users(value) if user not in members]
-            if any(facts.place[user] < facts.place[root] for user in others):
-                return None
-            if others or value in facts.results:
-                kept.append(value)
+            users = facts.uses(value)
+            if not inside.issuperset(users):
+                if min(place[user] for user in users if user not in inside) < place[root]:
+                    return None
+            elif value not in facts.results:
+                continue
+            kept.append(value)
     return kept
 
 
