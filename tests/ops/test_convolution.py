@@ -217,7 +217,7 @@ def chosen_by(
     [
         (32, 3, 3, 16, 128, layouts.Columns, layouts.Columns),
         (112, 3, 3, 64, 8, layouts.Columns, layouts.Columns),
-        (32, 5, 3, 32, 50, layouts.LineTiles, layouts.Columns),
+        (32, 5, 3, 32, 50, layouts.LineTiles, layouts.LineTiles),
         (28, 5, 1, 32, 50, layouts.Columns, layouts.Columns),
         (28, 3, 8, 8, 50, layouts.LineTiles, layouts.LineTiles),
         (32, 3, 16, 16, 128, layouts.LineTiles, layouts.LineTiles),

@@ -37,11 +37,11 @@ _WRITING: Final = 16.0  # what it takes to write an element of a product
 _COPYING: Final = 120.0  # what it takes to copy an element of a window elsewhere
 _OF_ONE: Final = 85.0  # the same where there is one channel: runs of a line are copied
 _WORTH: Final = 0.85  # of the time that all products take, at most
-# The same for columns, where BLAS copies what it multiplies, too; their products are the better ones.  A product has
-# eight rows there at least, and an element of the outputs' gradient takes that much to copy.
+# The same for columns, where BLAS copies what it multiplies, too; their products are the better ones.  A window has a
+# multiple of eight rows there, and an element of the outputs' gradient takes that much to copy.
 _COPYING_RUNS: Final = 10.0
 _WORTH_OF_RUNS: Final = 1.25
-_FEWEST_ROWS: Final = 8
+_FULL_ROWS: Final = 8
 _PACKING: Final = 2.5
 _SUMMED: Final = 1024  # pixels of a sum: longer ones have larger errors
 _SUMMED_ROWS: Final = 384  # windows of a sum, which should stay in the first cache
@@ -98,9 +98,11 @@ class LineTiles(Flat):
 
     def _work_of_packed(self, count: int) -> float:
         """`work` of a gradient where BLAS copies what it multiplies, for few channels."""
-        rows = max(self._channels, _FEWEST_ROWS) - self._channels + _PACKING
-        of_column = self._tiles * self._places * self._width * rows * self._made
-        return self.work(count, True) + self.positions * of_column
+        of_window = self._width * self._channels
+        rows = -of_window % _FULL_ROWS + _PACKING
+        return (
+            self.work(count, True) + self.positions * self._tiles * self._places * rows * self._made
+        )
 
     def _cost(self, each: int) -> float:
         """What tiles of `each` lines take for a column of pixels, in multiplications."""
