@@ -200,3 +200,34 @@ def block_of(unit: Any, scope: str, base_depth: int, num_units: int, stride: int
     usual = {"depth": base_depth * 4, "depth_bottleneck": base_depth}
     strides = [*[1] * (num_units - 1), stride]
     return Block(scope, unit, [{**usual, "stride": each} for each in strides])
+
+
+def of_layers(resnet: Any, block: Callable[..., Block], layers: int) -> Any:
+    """Of `resnet`, which builds a network of blocks, the function that builds the one of so many layers."""
+
+    def network(
+        inputs: Any,
+        num_classes: int | None = None,
+        is_training: Any = True,
+        global_pool: bool = True,
+        output_stride: int | None = None,
+        reuse: Any = None,
+        scope: Any = f"{resnet.__name__}_{layers}",
+    ) -> tuple[Tensor, dict[str, Any]]:
+        return resnet(  # type: ignore[no-any-return]
+            inputs,
+            blocks_of(layers, block),
+            num_classes,
+            is_training,
+            global_pool,
+            output_stride,
+            include_root_block=True,
+            reuse=reuse,
+            scope=scope,
+        )
+
+    network.__name__ = network.__qualname__ = f"{resnet.__name__}_{layers}"
+    network.__module__ = resnet.__module__
+    network.__doc__ = f"`{resnet.__name__}` of {layers} layers."
+    network.default_image_size = 224  # type: ignore[attr-defined]
+    return network

@@ -18,8 +18,8 @@ from headrace.library.contrib.nets.resnet_utils import (
     Block,
     Resnet,
     block_of,
-    blocks_of,
     conv2d_same,
+    of_layers,
     resnet_arg_scope,
     subsample,
 )
@@ -98,34 +98,6 @@ def resnet_v1_block(scope: str, base_depth: int, num_units: int, stride: int) ->
     return block_of(bottleneck, scope, base_depth, num_units, stride)
 
 
-def _of_layers(layers: int) -> Any:
-    name = f"resnet_v1_{layers}"
-
-    def network(
-        inputs: Any,
-        num_classes: int | None = None,
-        is_training: Any = True,
-        global_pool: bool = True,
-        output_stride: int | None = None,
-        reuse: Any = None,
-        scope: Any = name,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        return resnet_v1(
-            inputs,
-            blocks_of(layers, resnet_v1_block),
-            num_classes,
-            is_training,
-            global_pool,
-            output_stride,
-            include_root_block=True,
-            reuse=reuse,
-            scope=scope,
-        )
-
-    network.__name__ = network.__qualname__ = name
-    network.__doc__ = f"`resnet_v1` of {layers} layers."
-    network.default_image_size = 224  # type: ignore[attr-defined]
-    return network
-
-
-resnet_v1_50, resnet_v1_101, resnet_v1_152, resnet_v1_200 = map(_of_layers, (50, 101, 152, 200))
+resnet_v1_50, resnet_v1_101, resnet_v1_152, resnet_v1_200 = [
+    of_layers(resnet_v1, resnet_v1_block, layers) for layers in (50, 101, 152, 200)
+]

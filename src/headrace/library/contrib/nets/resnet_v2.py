@@ -19,9 +19,9 @@ from headrace.library.contrib.nets.resnet_utils import (
     Block,
     Resnet,
     block_of,
-    blocks_of,
     conv2d_same,
     linear,
+    of_layers,
     resnet_arg_scope,
     subsample,
 )
@@ -95,34 +95,6 @@ def resnet_v2_block(scope: str, base_depth: int, num_units: int, stride: int) ->
     return block_of(bottleneck, scope, base_depth, num_units, stride)
 
 
-def _of_layers(layers: int) -> Any:
-    name = f"resnet_v2_{layers}"
-
-    def network(
-        inputs: Any,
-        num_classes: int | None = None,
-        is_training: Any = True,
-        global_pool: bool = True,
-        output_stride: int | None = None,
-        reuse: Any = None,
-        scope: Any = name,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        return resnet_v2(
-            inputs,
-            blocks_of(layers, resnet_v2_block),
-            num_classes,
-            is_training,
-            global_pool,
-            output_stride,
-            include_root_block=True,
-            reuse=reuse,
-            scope=scope,
-        )
-
-    network.__name__ = network.__qualname__ = name
-    network.__doc__ = f"`resnet_v2` of {layers} layers."
-    network.default_image_size = 224  # type: ignore[attr-defined]
-    return network
-
-
-resnet_v2_50, resnet_v2_101, resnet_v2_152, resnet_v2_200 = map(_of_layers, (50, 101, 152, 200))
+resnet_v2_50, resnet_v2_101, resnet_v2_152, resnet_v2_200 = [
+    of_layers(resnet_v2, resnet_v2_block, layers) for layers in (50, 101, 152, 200)
+]
