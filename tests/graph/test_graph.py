@@ -292,6 +292,16 @@ def test_colocation_names_its_anchor_and_takes_its_device(default: tf.Graph) -> 
         default.colocate_with(None).__enter__()
 
 
+def test_colocation_names_a_group_once(default: tf.Graph) -> None:
+    near = [b"loc:@q", b"loc:@p", b"loc:@q"]
+    groups = tf.AttrValue(list=tf.AttrValue.ListValue(s=near))
+    anchor = tf.no_op(name="anchor")
+    anchor._set_attr("_class", groups)
+    with default.colocate_with(anchor):
+        assert here().get_attr("_class") == [b"loc:@p", b"loc:@q"]
+    assert anchor.get_attr("_class") == near
+
+
 def test_containers_are_for_what_keeps_state(default: tf.Graph) -> None:
     with default.container("outer"):
         with default.container("inner"):

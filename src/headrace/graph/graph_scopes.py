@@ -128,12 +128,11 @@ class GraphScopes:
             groups = anchors[0].colocation_groups()
             device = anchors[0].device
         else:
-            found: set[bytes] = set(had or ())
+            groups = [*(had or ())]
             for anchor in anchors:
-                found.update(anchor.colocation_groups())
+                groups += anchor.colocation_groups()
                 device = anchor.device or device
-            groups = [*found]
-        op.attrs["_class"] = sorted(groups) if len(groups) > 1 else groups
+        op.attrs["_class"] = sorted(set(groups)) if len(groups) > 1 else groups
         if device:
             op.device = device  # the innermost anchor's, whatever device scopes say
 

@@ -257,9 +257,7 @@ class _Current(threading.local):
 
     def close_inside(self, name: str) -> None:
         """What is opened inside `name` next counts from zero again."""
-        if not name:
-            self.counts.clear()
-            return
+        # Of the scope '' nothing: no name begins so.
         prefix = name + "/"
         for key in [key for key in self.counts if key.startswith(prefix)]:
             del self.counts[key]

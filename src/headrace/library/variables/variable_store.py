@@ -301,7 +301,7 @@ def _initial(
         if _takes_partition_info(initializer):
             extra["partition_info"] = partition_info
         wanted = shape if validate_shape else TensorShape(None)
-        return (lambda: _fitting(name, initializer(shape.as_list(), **extra), wanted)), dtype
+        return (lambda: _fitting(name, initializer(shape.as_list(), **extra), wanted, dtype)), dtype
     parameters = inspect.signature(initializer).parameters
     empty = inspect.Parameter.empty
     if all(
@@ -315,12 +315,15 @@ def _initial(
     )
 
 
-def _fitting(name: str, value: Any, shape: TensorShape) -> Any:
+def _fitting(name: str, value: Any, shape: TensorShape, dtype: dtypes.DType) -> Any:
     """What an initializer gave.  Raises ValueError: it is no value of the shape that was asked for."""
     if value.__class__ is Tensor and value._raw == shape._raw:
         return value
     found = getattr(value, "shape", None)
-    if found is None or shape.is_compatible_with(found):
+    if found is None:  # of numbers and lists of them
+        value = convert(value, dtype, "initial_value")
+        found = value.shape
+    if shape.is_compatible_with(found):
         return value
     raise ValueError(
         f"The initial value's shape ({TensorShape(found)}) is not compatible with the explicitly supplied `shape` "

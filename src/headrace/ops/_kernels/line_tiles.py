@@ -437,7 +437,7 @@ class _Taking:
                 np.matmul(part, lines[:, some], out=into)
 
 
-@functools.cache
+@functools.lru_cache(256)
 def _shares(n: int, most: int) -> tuple[Cut, ...]:
     """Shares of `most` of n, or one, that differ by one at most: (where some begin, how many they are, their size)."""
     number = -(-n // max(most, 1))
