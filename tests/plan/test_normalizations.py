@@ -265,3 +265,22 @@ def test_empty_batches_and_infinities_are_no_exception(runtime: Runtime) -> None
         found, wanted, _ = together_and_apart([made, *gradients], given, runtime)
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_attrs_are_those_that_were_planned() -> None:
+    """Of nodes that run together, and of those that run one by one for the first time: a step keeps what they were."""
+    x = tf.placeholder(tf.float32, [None, 16, 16, 8])
+    ones, zeros = np.ones(8, np.float32), np.zeros(8, np.float32)
+    normed = tf.nn.fused_batch_norm(x, ones, zeros, epsilon=0.5, is_training=True)[0]
+    made = tf.nn.relu(normed)
+    random = np.random.default_rng(0)
+    large, small = (random.standard_normal((n, 16, 16, 8), np.float32) for n in (128, 1))
+    with tf.Session() as session:
+        run = session.make_callable(made, [x])
+        run(large)
+        normed.op._set_attr("epsilon", 8.0)
+        planned, together, later = run(small), run(large), session.run(made, {x: small})
+    for given, got, epsilon in ((small, planned, 0.5), (large, together, 0.5), (small, later, 8)):
+        mean, variance = given.mean((0, 1, 2)), given.var((0, 1, 2))
+        wanted = np.maximum((given - mean) / np.sqrt(variance + epsilon), 0)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)

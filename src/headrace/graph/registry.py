@@ -160,12 +160,12 @@ class OpSpec:
     @cached_property
     def takes_ref(self) -> bool:
         """Whether an input is a reference."""
-        return any(definition.is_ref for definition in self.inputs)
+        return self.making.takes_ref
 
     @cached_property
     def single_output(self) -> bool:
         """Whether the op has one output, which is no list: the kernel returns it as it is."""
-        return len(self.outputs) == 1 and not self.outputs[0].is_list
+        return self.making.output is not None
 
     @cached_property
     def outputs_type(self) -> Any:

@@ -18,8 +18,13 @@ from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 
 
-def bound_kernel(op: Operation, spec: OpSpec) -> Callable[..., Any]:
-    """A function of the inputs (after a KernelContext, for kernels that take one), on the host."""
+def bound_kernel(
+    op: Operation, spec: OpSpec, planned: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """A function of the inputs (after a KernelContext, for kernels that take one), on the host.
+
+    planned: the node's attrs when its step was planned, if that was before.
+    """
     kernel = spec.kernel
     assert kernel is not None
     if spec.bare is not None:
@@ -27,7 +32,8 @@ def bound_kernel(op: Operation, spec: OpSpec) -> Callable[..., Any]:
             return _OPERATORS[spec.bare]
         bound: Callable[..., Any] = getattr(np, spec.bare)
         return bound
-    attrs = {name: op.attrs[name] for name in spec.kernel_attrs}
+    given = op.attrs if planned is None else planned
+    attrs = {name: given[name] for name in spec.kernel_attrs}
     if spec.takes_ctx:
         return functools.partial(kernel, **attrs) if attrs else kernel
     return functools.partial(kernel, np, **attrs)

@@ -136,10 +136,7 @@ def _is_silent(op: Operation) -> bool:
     """Whether `op` only computes."""
     if NEVER_FAILS not in op.traits:
         return False
-    for tensor in op.inputs:  # noqa: SIM110 - by no generator, for each node that others wait for
-        if tensor._dtype._is_ref_dtype:
-            return False
-    return True
+    return True not in [tensor._dtype._is_ref_dtype for tensor in op.inputs]
 
 
 class _Walk:

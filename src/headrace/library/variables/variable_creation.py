@@ -55,10 +55,16 @@ def variable_creator_scope(variable_creator: Creator) -> Iterator[None]:
 class Created(type):
     """The class of Variable: calling it asks the creators and picks the kind; calling a subclass does neither."""
 
+    _extends: bool
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        super().__init__(name, bases, namespace)
+        cls._extends = any(isinstance(base, Created) for base in bases)
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        names = _names(cls)
-        if names is None:
+        if cls._extends:
             return super().__call__(*args, **kwargs)
+        names = _names(cls)
         graph = scopes.get_default_graph()
         stack = _creators(graph).stack
         if not stack and len(args) <= len(names) and kwargs.keys().isdisjoint(names[: len(args)]):
@@ -82,10 +88,8 @@ def _signature(cls: type) -> inspect.Signature:
 
 
 @cache
-def _names(cls: type) -> tuple[str, ...] | None:
-    """Of the arguments, in the order in which they may be given without; None of a class that extends another."""
-    if any(isinstance(base, Created) for base in cls.__bases__):
-        return None
+def _names(cls: type) -> tuple[str, ...]:
+    """Of the arguments, in the order in which they may be given without."""
     return tuple(_signature(cls).parameters)[1:]
 
 

@@ -535,6 +535,7 @@ class variable_scope:
         return _Opened(scope, isinstance(target, VariableScope))
 
     def _derived(self, base: VariableScope, name: str, reuse: Reuse, origin: str) -> VariableScope:
+        # A constraint is that of the scope that it was given to, and of none inside.
         made = VariableScope(
             reuse,
             name,

@@ -125,9 +125,9 @@ class Together:
             member.op.type: group.inputs_of(member)[: _TAKES.get(member.op.type)]
             for member in group.members
         }
-        self._attrs = by_type["Conv2DBackpropFilter"].attrs
+        self._attrs = by_type["Conv2DBackpropFilter"].attrs.copy()
         pool = by_type.get("MaxPoolGrad")
-        self._pool = None if pool is None else pool.attrs
+        self._pool = None if pool is None else pool.attrs.copy()
         maker = {member.outputs[0]: member.op.type for member in group.members}
         self._wanted = [maker[value] for value in group.outputs]
 

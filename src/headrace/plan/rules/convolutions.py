@@ -127,7 +127,7 @@ class _Together:
             attrs["explicit_paddings"],
         )
         self._x, self._filters = group.inputs_of(first)
-        self._pool = group.root.attrs if group.root.type == "MaxPool" else None
+        self._pool = group.root.attrs.copy() if group.root.type == "MaxPool" else None
         self._steps: list[Change] = []
         for member in others[:-1] if self._pool is not None else others:
             function = writes_into(member.op)

@@ -7,7 +7,7 @@ Called by: plan.passes, plan.memoization, the rules.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, NamedTuple
@@ -98,7 +98,9 @@ class Group:
         room = [None] * (len(register) - len(self.inputs))
         wanted = [register[value] for value in self.outputs]
         nodes = [self._infos(member.op) for member in self.members]
-        code: Code | partial[Code] = partial(_one_by_one, self.members, nodes, register)
+        # As planned, whatever a program makes of them later.
+        attrs = [member.op.attrs.copy() for member in self.members]
+        code: Code | partial[Code] = partial(_one_by_one, self.members, nodes, attrs, register)
         if self.device is not HOST or self.instr.what == FUSED:
             code = Code([*map(partial(self._instruction, register), self.members)], FEWEST_INSIDE)
 
@@ -165,14 +167,23 @@ def _careful(at_once: AtOnce, name: str) -> AtOnce:
 
 
 def _one_by_one(
-    members: Sequence[Instr], nodes: Sequence[NodeInfo], register: dict[int, int]
+    members: Sequence[Instr],
+    nodes: Sequence[NodeInfo],
+    attrs: Sequence[Mapping[str, Any]],
+    register: dict[int, int],
 ) -> Code:
-    pairs = zip(members, nodes, strict=True)
-    return Code([_instruction(each, register, node, None) for each, node in pairs], FEWEST_INSIDE)
+    """attrs: of the nodes, when the step was planned."""
+    each = zip(members, nodes, attrs, strict=True)
+    code = [_instruction(member, register, node, None, given) for member, node, given in each]
+    return Code(code, FEWEST_INSIDE)
 
 
 def _instruction(
-    member: Instr, register: dict[int, int], node: NodeInfo, kernel: Kernel | None
+    member: Instr,
+    register: dict[int, int],
+    node: NodeInfo,
+    kernel: Kernel | None,
+    planned: Mapping[str, Any] | None = None,
 ) -> Instruction:
     op = member.op
     assert op.spec is not None
@@ -182,7 +193,7 @@ def _instruction(
         places = tuple(map(register.__getitem__, member.inputs))
         return Instruction(member.kernel, places, (register[member.outputs[0]],), node, CALL)
     elsewhere = kernel is not None
-    kernel = kernel or bound_kernel(op, op.spec)
+    kernel = kernel or bound_kernel(op, op.spec, planned)
     inputs = tuple(map(register.__getitem__, member.inputs))
     if check.enabled and not elsewhere:
         kernel = check.checked_kernel(kernel, op, single)

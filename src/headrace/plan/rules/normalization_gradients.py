@@ -266,7 +266,7 @@ class _Stage:
         self._dy = places[norm.inputs[0]]
         after = {member.op.type: member for member in members[at + 1 :]}
         of_filter, of_input = (after.get(name) for name in _AFTER)
-        self._attrs = None if of_filter is None else of_filter.op.attrs
+        self._attrs = None if of_filter is None else of_filter.op.attrs.copy()
         if of_filter is not None:
             self._of_filter = group.inputs_of(of_filter)[:2]
             self._filter = places[of_filter.outputs[0]]

@@ -378,7 +378,8 @@ class _Stage:
             self._given = group.inputs_of(convolution)
             self._convolved = places[convolution.outputs[0]]
         norm, *after = members
-        self._attrs = norm.op.attrs
+        # As planned, whatever a program makes of them later.
+        self._attrs = norm.op.attrs.copy()
         self._pictures, *self._parameters = group.inputs_of(norm)
         self._norm = [places[value] for value in norm.outputs]
         self._last = places[members[-1].outputs[0]]
